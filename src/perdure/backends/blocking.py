@@ -14,8 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
-# Cancellation: of the running task itself, or of something that it awaits.
-
 
 def is_cancelled() -> bool:
     """Whether the running task itself was cancelled; ask after catching a CancelledError.

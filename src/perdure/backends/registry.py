@@ -14,7 +14,6 @@ import inspect
 import pkgutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -40,7 +39,12 @@ _FAMILIES = Path(__file__).parent
 
 def providers(family: str) -> list[str]:
     """The names of the family's providers, sorted; imports none of them. ConfigError for an unknown family."""
-    _check_family(family)
+    if family not in SECTIONS:
+        raise ConfigError(
+            f"{family!r} is no family of backends{_suggest(family, SECTIONS)}; there are {_listed(SECTIONS)}",
+            field="family",
+            value=family,
+        )
     modules = pkgutil.iter_modules([str(_FAMILIES / family)])
     names = (module.name for module in modules if not module.ispkg or _is_package(family, module.name))
     return sorted(name for name in names if name != "base" and not name.startswith("_"))
@@ -64,7 +68,12 @@ def load(family: str, name: str) -> type[Any]:
             value=name,
         )
     place = f"{__package__}.{family}.{name}"
-    module = _import(f"{place}.store" if _is_package(family, name) else place, name)
+    try:
+        module = importlib.import_module(f"{place}.store" if _is_package(family, name) else place)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "perdure":
+            raise  # a fault of perdure's own, which no installing would mend
+        raise missing_driver(name, error) from error
     port = _port(family)
     for found in vars(module).values():
         if isinstance(found, type) and issubclass(found, port) and getattr(found, "name", None) == name:
@@ -109,15 +118,6 @@ def _is_package(family: str, name: str) -> bool:
     return (_FAMILIES / family / name / "store.py").is_file()
 
 
-def _import(module: str, provider: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "perdure":
-            raise  # a fault of perdure's own, which no installing would mend
-        raise missing_driver(provider, error) from error
-
-
 def _load_path(family: str, path: str, key: str) -> type[Any]:
     module_name, _, class_name = path.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), class_name]):
@@ -147,15 +147,6 @@ def _port(family: str) -> type[Any]:
         if inspect.isabstract(found) and "name" in inspect.get_annotations(found):
             return found
     raise TypeError(f"{base.__name__} holds no abstract class with a name")
-
-
-def _check_family(family: str) -> None:
-    if family not in SECTIONS:
-        raise ConfigError(
-            f"{family!r} is no family of backends{_suggest(family, SECTIONS)}; there are {_listed(SECTIONS)}",
-            field="family",
-            value=family,
-        )
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

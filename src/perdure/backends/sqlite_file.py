@@ -134,7 +134,6 @@ class SqliteFile(ABC):
                 )
             yield self._writer
 
-    # ------------------------------------------------------------------ connections
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
         connection = connect(self.path, self.busy_timeout, _STATEMENTS, read_only=self.read_only)
         if not writes:
@@ -234,7 +233,6 @@ class SqliteFile(ABC):
         if self._closed:
             raise self.failure(f"the {self.what} {self.path} is closed: open it again")
 
-    # ------------------------------------------------------------------ failures
     @contextmanager
     def translated(self) -> Iterator[None]:
         """Turn every failure of SQLite or the file system into an error of the store that says what to do."""

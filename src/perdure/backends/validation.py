@@ -44,7 +44,8 @@ def _explain(problem: Any, model: type[BaseModel], section: str) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if not problem["loc"]:  # the value would be the whole table, secrets included
         return f"{key}: {message}" if key else message
-    return f"{key}: {message}, not {_shorten(repr(_shown_value(problem)))}"
+    given = repr(_shown_value(problem))
+    return f"{key}: {message}, not {given if len(given) <= _LONGEST else f'{given[:_LONGEST]}...'}"
 
 
 def _key(section: str, location: Sequence[str | int]) -> str:
@@ -68,10 +69,6 @@ def _masked(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_masked(inner) for inner in value]
     return value
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _nearest(model: type[BaseModel], location: Sequence[str | int]) -> str:

@@ -34,7 +34,6 @@ class MemoryCache(Cache):
         self._held = 0
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The values that have not run out."""
         with self._guard:
             now = self._clock()
             return [self._get(key, now) for key in keys]
@@ -50,7 +49,6 @@ class MemoryCache(Cache):
         return found[0]
 
     def put(self, values: Mapping[str, bytes], seconds: float) -> None:
-        """Keep the values, and let the longest unused go where there are too many."""
         with self._guard:
             until = self._clock() + seconds
             for key, value in values.items():
@@ -66,7 +64,6 @@ class MemoryCache(Cache):
             self._held -= len(key) + len(found[0])
 
     def close(self) -> None:
-        """Forget everything."""
         with self._guard:
             self._values.clear()
             self._held = 0

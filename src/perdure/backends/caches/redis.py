@@ -49,14 +49,12 @@ class RedisCache(Cache):
         )
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The values that Redis still has."""
         try:
             return cast("list[bytes | None]", self._client.mget(list(map(_encoded, keys))))
         except RedisError as error:
             raise self._down(error) from error
 
     def put(self, values: Mapping[str, bytes], seconds: float) -> None:
-        """Keep the values, in one transaction."""
         try:
             with self._client.pipeline(transaction=True) as pipeline:
                 for key, value in values.items():
@@ -71,7 +69,6 @@ class RedisCache(Cache):
         return CacheError(f"the cache at {place} cannot be used ({type(error).__name__})")
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
 

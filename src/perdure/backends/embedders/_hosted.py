@@ -25,9 +25,7 @@ _SHORTEST = 16
 
 
 async def in_parts(
-    texts: list[str],
-    ask: Callable[[list[str]], Awaitable[Sequence[Row]]],
-    too_much: Callable[[RefusedError], bool],
+    texts: list[str], ask: Callable[[list[str]], Awaitable[Sequence[Row]]], too_much: Callable[[RefusedError], bool]
 ) -> list[Row]:
     """What `ask` gives for the texts, in order; the error in its RefusedError for anything but too much.
 
@@ -122,7 +120,6 @@ class VectorRequests(ABC):
         return np.concatenate(found)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
 
 
@@ -134,12 +131,10 @@ class HostedEmbedder(VectorRequests, Embedder):
 
     @property
     def dimension(self) -> int:
-        """As configured, else the model's own."""
         return self._dimension
 
     @property
     def label(self) -> str:
-        """The provider, the model and the dimension."""
         return f"{self.name}-{self._model}-{self._dimension}"
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -150,5 +145,4 @@ class HostedEmbedder(VectorRequests, Embedder):
         return await self._vectors_of(readable_texts(texts, HINT))
 
     def unavailable(self) -> str | None:
-        """The pip line if the vendor's client is not installed."""
         return None if installed(self._service.sdk) else f"{self.name} needs {self.package}: {extra_line(self.name)}"

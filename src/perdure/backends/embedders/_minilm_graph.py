@@ -152,11 +152,9 @@ class _Writer:
         return self.add("Add", product, self.weight(f"{name}.bias"))
 
     def product(self, states: str, name: str, matrix: NDArray[np.float32]) -> str:
-        """The states times a constant matrix."""
         return self.add("MatMul", states, self.constant(name, matrix))
 
     def rows(self, name: str, places: str) -> str:
-        """The rows of a weight at some places."""
         return self.add("Gather", self.weight(name), places)
 
 
@@ -168,7 +166,6 @@ class _Int8Writer(_Writer):
     """
 
     def product(self, states: str, name: str, matrix: NDArray[np.float32]) -> str:
-        """The states times a constant matrix: both rounded, the products added exactly, the sums scaled."""
         largest = self.add("ReduceMax", self.add("Abs", states), self.ints(-1), keepdims=1)
         largest = self.add("Add", largest, self.floats(NO_ZERO))
         step = self.floats(1 / INPUT_STEPS)
@@ -180,7 +177,6 @@ class _Int8Writer(_Writer):
         return self.add("Mul", sums, largest)
 
     def rows(self, name: str, places: str) -> str:
-        """The rows of a weight at some places, each with a scale of its own."""
         from onnx import TensorProto  # heavy driver: on first use only
 
         numbers, scales = _rounded(self.weights[name], 1, INPUT_STEPS)

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr
 
 from perdure.backends.embedders._hosted import HostedEmbedder, known_dimension
 from perdure.backends.http.service import RefusedError, ServiceSettings, secret_from
-from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
+from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleService, google_client, google_key
 from perdure.backends.shared.metering import embedded
 from perdure.domain.errors import EmbeddingError
 
@@ -52,10 +52,7 @@ class GoogleEmbedder(HostedEmbedder):
 
     def __init__(self, settings: Settings) -> None:
         key = google_key(settings.api_key, settings.base_url, "embedder")
-
-        def make(sdk: Any) -> GoogleClient:
-            return google_client(sdk, key, settings.base_url)
-
+        make = partial(google_client, key=key, base_url=settings.base_url)
         self._service = GoogleService(self.name, settings, make, EmbeddingError, key)
         self._model = settings.model
         self._batch_size, self._batch_bytes = settings.batch_size, MOST_BYTES

@@ -42,11 +42,9 @@ class HashedEmbedder(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As configured; 384 by default."""
         return self._dimension
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension) and length 1."""
         words = [_WORD.findall(text.lower()) or [""] for text in readable_texts(texts, HINT)]
         counts = np.zeros((len(words), self._dimension), dtype=np.float32)
         rows = np.repeat(np.arange(len(words)), [len(found) for found in words])

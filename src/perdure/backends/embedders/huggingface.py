@@ -22,29 +22,10 @@ from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders._hosted import VectorRequests, known_dimension
 from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line
-from perdure.backends.http.service import (
-    NO_KEY,
-    HttpService,
-    RefusedError,
-    ServiceSettings,
-    code_of,
-    host_of,
-    key_or_fail,
-    retry_after,
-    secret_from,
-)
+from perdure.backends.http import service
 from perdure.backends.registry import missing_driver
+from perdure.backends.shared import onnx
 from perdure.backends.shared.metering import embedded
-from perdure.backends.shared.onnx import (
-    OnnxEncoder,
-    Pool,
-    Session,
-    Tokenize,
-    fingerprint,
-    first_token,
-    mean_of_tokens,
-    start_session,
-)
 from perdure.domain.errors import ConfigError, EmbeddingError
 from perdure.domain.text.readable import readable_texts
 
@@ -56,7 +37,7 @@ if TYPE_CHECKING:
 FIELD = "embedder.config.path"
 GRAPHS = ("onnx/model.onnx", "model.onnx")
 TOKENIZER = "tokenizer.json"
-POOLINGS: dict[str, Pool] = {"mean": mean_of_tokens, "cls": first_token}
+POOLINGS: dict[str, onnx.Pool] = {"mean": onnx.mean_of_tokens, "cls": onnx.first_token}
 MAX_TOKENS = 512
 """Where neither the settings nor the tokenizer say how much the model reads: the length of BERT."""
 
@@ -83,7 +64,7 @@ class ModelFolder:
     def digest(self) -> str:
         """A hash of all that the vectors depend on, as 12 hexadecimal digits."""
         weights = sorted(file for file in self.graph.parent.glob(f"{self.graph.name}*") if file.is_file())
-        parts = [*map(fingerprint, [*weights, self.tokenizer]), self.pooling, str(self.most_tokens)]
+        parts = [*map(onnx.fingerprint, [*weights, self.tokenizer]), self.pooling, str(self.most_tokens)]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
 
@@ -107,7 +88,7 @@ def read_folder(path: Path) -> ModelFolder:
     )
 
 
-def load_encoder(folder: ModelFolder, threads: int) -> OnnxEncoder:
+def load_encoder(folder: ModelFolder, threads: int) -> onnx.OnnxEncoder:
     """The model, loaded; EmbeddingError if a file cannot be read or the graph's vectors are of another length."""
     from tokenizers import Tokenizer  # heavy driver: on first use only
 
@@ -119,8 +100,8 @@ def load_encoder(folder: ModelFolder, threads: int) -> OnnxEncoder:
     padding = folder.padding if folder.padding is not None else (tokenizer.padding or {}).get("pad_id", 0)
     tokenizer.no_padding()
     tokenizer.enable_truncation(most)
-    session = start_session("huggingface", str(folder.graph), threads)
-    return OnnxEncoder(
+    session = onnx.start_session("huggingface", str(folder.graph), threads)
+    return onnx.OnnxEncoder(
         "huggingface",
         session,
         _tokenize_with(tokenizer, padding),
@@ -131,7 +112,7 @@ def load_encoder(folder: ModelFolder, threads: int) -> OnnxEncoder:
     )
 
 
-def _tokenize_with(tokenizer: Any, padding: int) -> Tokenize:
+def _tokenize_with(tokenizer: Any, padding: int) -> onnx.Tokenize:
     # One text at a time: the driver's own batch call starts threads, and warns when the process forks later.
     def tokenize(text: str) -> list[int]:
         ids: list[int] = tokenizer.encode(text).ids
@@ -140,7 +121,7 @@ def _tokenize_with(tokenizer: Any, padding: int) -> Tokenize:
     return tokenize
 
 
-def _output(session: Session, dimension: int) -> str:
+def _output(session: onnx.Session, dimension: int) -> str:
     """The sentence vector where the graph has one, else the states of the tokens; EmbeddingError if it has neither."""
     shapes = {node.name: node.shape for node in session.get_outputs()}
     for name in _OUTPUTS:
@@ -236,7 +217,7 @@ _MOST_TEXTS = re.compile(r"maximum allowed batch size (\d+)")
 
 def is_hosted(base_url: str | None) -> bool:
     """Whether the address is one of Hugging Face's own, which it is without one."""
-    host = host_of(base_url) if base_url else "huggingface.co"
+    host = service.host_of(base_url) if base_url else "huggingface.co"
     return host == "huggingface.co" or host.endswith((".huggingface.co", ".huggingface.cloud"))
 
 
@@ -248,7 +229,7 @@ class Endpoint(VectorRequests):
 
     def __init__(
         self,
-        settings: ServiceSettings,
+        settings: service.ServiceSettings,
         *,
         model: str | None,
         base_url: str | None,
@@ -263,9 +244,9 @@ class Endpoint(VectorRequests):
             client: httpx2.AsyncClient = sdk.AsyncClient(timeout=settings.timeout, headers=headers)
             return client
 
-        self._service = _Service("huggingface", settings, make, EmbeddingError, key or NO_KEY)
+        self._service = _Service("huggingface", settings, make, EmbeddingError, key or service.NO_KEY)
         self._addresses = _addresses(model, base_url)
-        self._model = model or host_of(self._addresses[0])
+        self._model = model or service.host_of(self._addresses[0])
         self._dimension = dimension
         self._batch_size, self._batch_bytes = batch_size, MOST_BYTES
         self._asks_for_length = asks_for_length
@@ -274,7 +255,7 @@ class Endpoint(VectorRequests):
         """Vectors of length 1; EmbeddingError if the service fails or gives anything else."""
         return await self._vectors_of(texts)
 
-    def _is_too_much(self, refused: RefusedError) -> bool:
+    def _is_too_much(self, refused: service.RefusedError) -> bool:
         if found := _MOST_TEXTS.search(refused.said):
             self._batch_size = max(1, int(found.group(1)))
         return refused.parameter == SIZE
@@ -288,7 +269,7 @@ class Endpoint(VectorRequests):
             try:
                 request = partial(_answer, address=address, body=body)
                 content, tokens = await self._service.ask(request, asks_otherwise=True)
-            except RefusedError as refused:
+            except service.RefusedError as refused:
                 if refused.parameter != PATH or not others:
                     raise
                 # From now on: an Inference Endpoint that is no TEI answers at its own address alone.
@@ -328,12 +309,12 @@ class _StatusError(Exception):
         self.said = (error if isinstance(error, str) else json.dumps(error) if error else response.text).strip()
         # The router tells the seconds that a model takes to load in the body.
         loading = told.get("estimated_time")
-        self.after = retry_after(response.headers)
+        self.after = service.retry_after(response.headers)
         if self.after is None and isinstance(loading, int | float):
             self.after = float(max(0.0, loading))
 
 
-class _Service(HttpService):
+class _Service(service.HttpService):
     """Sends requests by HTTP. A RefusedError names PATH or SIZE."""
 
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
@@ -341,10 +322,12 @@ class _Service(HttpService):
             said = self._clean(error.said)
             problem = self.broken(f"status {error.status}" + (f": {said}" if said else ""))
             if error.status in (404, 405):
-                return RefusedError(self.broken(f"nothing at {error.path} (status {error.status}): {said}"), PATH, said)
+                return service.RefusedError(
+                    self.broken(f"nothing at {error.path} (status {error.status}): {said}"), PATH, said
+                )
             if error.status == 413:
-                return RefusedError(problem, SIZE, said)
-            code = _OWN_STATUS.get(error.status, code_of(error.status))
+                return service.RefusedError(problem, SIZE, said)
+            code = _OWN_STATUS.get(error.status, service.code_of(error.status))
             return self._told(error.status, said, code=code, after=error.after)
         return super()._translated(sdk, error)
 
@@ -409,7 +392,7 @@ class HuggingFaceEmbedder(Embedder):
 
     name: ClassVar[str] = "huggingface"
 
-    class Settings(ServiceSettings):
+    class Settings(service.ServiceSettings):
         """Which model, where it runs, and how long its vectors are."""
 
         model: str | None = Field(default=None, min_length=1)
@@ -417,7 +400,7 @@ class HuggingFaceEmbedder(Embedder):
         dimensions: int | None = Field(default=None, ge=1, le=65_536)
         """Length of the vectors; None: the model's own, where it is known."""
         api_key: SecretStr | None = Field(
-            default_factory=partial(secret_from, "HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN")
+            default_factory=partial(service.secret_from, "HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN")
         )
         """API key, sent to any address; falls back to HF_TOKEN, HUGGINGFACE_API_KEY or HUGGING_FACE_HUB_TOKEN, which
         are sent only to Hugging Face's own addresses."""
@@ -439,7 +422,7 @@ class HuggingFaceEmbedder(Embedder):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._encoder: OnnxEncoder | None = None
+        self._encoder: onnx.OnnxEncoder | None = None
         self._folder: ModelFolder | None = None
         self._endpoint: Endpoint | None = None
         if settings.path:
@@ -463,7 +446,6 @@ class HuggingFaceEmbedder(Embedder):
 
     @property
     def dimension(self) -> int:
-        """As configured, else the model's own."""
         return self._dimension
 
     @property
@@ -485,13 +467,11 @@ class HuggingFaceEmbedder(Embedder):
         return await run_blocking(self._encode, readable)
 
     def unavailable(self) -> str | None:
-        """The pip line if what this way needs is not installed."""
         drivers = ("onnxruntime", "tokenizers") if self._folder else ("httpx2",)
         missing = [driver for driver in drivers if find_spec(driver) is None]
         return f"{self.name} needs {' and '.join(missing)}: {extra_line(self.name)}" if missing else None
 
     async def close(self) -> None:
-        """Close the connections, or let go of the model; a later call would load it again."""
         with self._lock:
             self._encoder = None
         if self._endpoint:
@@ -500,7 +480,7 @@ class HuggingFaceEmbedder(Embedder):
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
         return self._load().encode(texts)
 
-    def _load(self) -> OnnxEncoder:
+    def _load(self) -> onnx.OnnxEncoder:
         with self._lock:
             if self._encoder is None:
                 assert self._folder is not None, "only a folder is loaded"
@@ -515,6 +495,8 @@ def _key(settings: HuggingFaceEmbedder.Settings) -> str | None:
     """The key to send; None where it is not needed, or is the environment's and the address a stranger's."""
     if settings.base_url is None:
         advice = ", or set base_url or path to run the model yourself"
-        return key_or_fail(settings.api_key, needed=True, section="embedder", variable="HF_TOKEN", advice=advice)
+        return service.key_or_fail(
+            settings.api_key, needed=True, section="embedder", variable="HF_TOKEN", advice=advice
+        )
     given = "api_key" in settings.model_fields_set or is_hosted(settings.base_url)
     return settings.api_key.get_secret_value() if settings.api_key and given else None

@@ -57,7 +57,6 @@ class ModelFiles:
 
     @property
     def is_graph(self) -> bool:
-        """Whether the weights already are an ONNX graph."""
         return self.weights.suffix == ".onnx"
 
 
@@ -191,7 +190,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def graph_file(files: ModelFiles, cache_dir: Path, precision: Precision = "fp32") -> Path:
-    """Where the graph of these weights is cached."""
     kind = "" if precision == "fp32" else f"-{precision}"
     return cache_dir / f"{FOLDER}-{fingerprint(files.weights, cache_dir)[:16]}{kind}-v{GRAPH_VERSION}.onnx"
 
@@ -297,8 +295,7 @@ class MiniLMEmbedder(Embedder):
             description="Threads of one embedding call. More than one only pays on a machine that is otherwise idle.",
         )
         cache_dir: Path | None = Field(
-            default=None,
-            description="Folder of the built graph and of the download; None: the user's cache folder.",
+            default=None, description="Folder of the built graph and of the download; None: the user's cache folder."
         )
         precision: Precision = Field(
             default="fp32",
@@ -316,7 +313,6 @@ class MiniLMEmbedder(Embedder):
 
     @property
     def dimension(self) -> int:
-        """384."""
         return HIDDEN
 
     @property
@@ -342,7 +338,10 @@ class MiniLMEmbedder(Embedder):
         readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, HIDDEN), dtype=np.float32)
-        return await (await self._loaded()).embed_batch(readable)
+        encoder = self._encoder
+        if encoder is None or encoder.batcher.stale:
+            encoder = await run_blocking(self._load)
+        return await encoder.embed_batch(readable)
 
     def unavailable(self) -> str | None:
         """What to install, or None; looks for files and packages and loads neither."""
@@ -380,15 +379,7 @@ class MiniLMEmbedder(Embedder):
         return download(target, progress, base_url=base_url, timeout=timeout)
 
     async def close(self) -> None:
-        """Let go of the model; a later call would load it again, and calls that wait are still answered."""
         self._encoder = None
-
-    async def _loaded(self) -> Encoder:
-        """The loaded model; loading takes a thread, once."""
-        encoder = self._encoder
-        if encoder is None or encoder.batcher.stale:
-            encoder = await run_blocking(self._load)
-        return encoder
 
     def _load(self) -> Encoder:
         encoder = self._encoder
@@ -430,7 +421,6 @@ CALIBRATIONS: dict[Precision, str] = {"fp32": "_minilm_calibration.json", "int8"
 
 @cache
 def _calibration(precision: Precision) -> Calibration:
-    """Read once, from its data file."""
     return Calibration.read(__package__, CALIBRATIONS[precision])
 
 

@@ -1,12 +1,8 @@
-"""The port of file versions: commits, branches and differences of a memory's files.
-
-All of it speaks of memories. A path, a tree or a conflict marker never leaves this package.
-"""
+"""What file versions are: commits, branches and differences of a memory's files, all in terms of memories."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -111,71 +107,3 @@ class Merge:
     contradictions: list[Contradiction] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     """Files that this wrote or removed."""
-
-
-class Versions(ABC):
-    """Versions of the files in one folder.
-
-    VectorStoreError where git is missing (code `no_git`), hangs or refuses (`git_failed`); ConflictError where
-    something else is under way in the repository; NotFoundError for a point that there is not. A point is a commit
-    (also abbreviated), a branch, a tag or a time.
-    """
-
-    @abstractmethod
-    async def open(self) -> None:
-        """Make sure that there is a repository, or find the one that the folder lies in."""
-
-    @abstractmethod
-    async def commit(self, tell: Tell) -> Commit | None:
-        """Commit what changed; None where nothing did."""
-
-    @abstractmethod
-    async def edited(self, paths: Collection[str]) -> set[str]:
-        """Of these files, relative to the folder, those that a hand changed or removed, and no git brought.
-
-        What a `git checkout` or a `git pull` brought is as somebody wanted it, and what it took away is not lost.
-        """
-
-    @abstractmethod
-    async def at_rest(self) -> Mark:
-        """Return once no git is in the middle of changing files, or has been for long."""
-
-    @abstractmethod
-    def is_at_rest(self, mark: Mark) -> bool:
-        """Whether no git has changed files since `at_rest` answered so, nor does now."""
-
-    @abstractmethod
-    async def resolve(self, point: str) -> str:
-        """The commit of a point."""
-
-    @abstractmethod
-    async def log(self, point: str | None, limit: int) -> list[Commit]:
-        """The last commits that changed the memory, newest first, as seen from a point."""
-
-    @abstractmethod
-    async def step(self, before: str | None, after: str | None) -> Step:
-        """What lies between two commits; None before is the empty memory, None after the files as they are now."""
-
-    @abstractmethod
-    async def branches(self) -> list[Branch]:
-        """Every branch, by name."""
-
-    @abstractmethod
-    async def make_branch(self, name: str) -> None:
-        """Make a branch of the newest version; ConflictError where there is one of this name."""
-
-    @abstractmethod
-    async def switch(self, name: str) -> list[Path]:
-        """Make the files those of a branch; the paths that this wrote or removed. Commit before."""
-
-    @abstractmethod
-    async def merge(self, point: str, settle: Settle, message: str) -> Merge:
-        """Take in the memories of another line of versions. Commit before."""
-
-    @abstractmethod
-    async def fetch(self) -> str | None:
-        """Get what the remote has; the commit of this branch there, None where it has none."""
-
-    @abstractmethod
-    async def push(self) -> str:
-        """Bring this branch to the remote, whose name is answered; ConflictError where the remote has more."""

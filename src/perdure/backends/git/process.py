@@ -57,7 +57,6 @@ class Git:
 
     @staticmethod
     def is_there() -> bool:
-        """Whether there is a git to run."""
         return shutil.which("git") is not None
 
     async def __call__(
@@ -232,7 +231,6 @@ class OtherGits:
         self._prefix = prefix
         self._paths = paths
 
-    # ------------------------------------------------------------------ now
     def is_moving(self) -> bool:
         """Whether some git holds the index and has not written it yet; no dead one."""
         try:
@@ -269,7 +267,6 @@ class OtherGits:
         status, _, _ = await self._git.run("diff-index", "--cached", "--quiet", "HEAD", "--", *self._paths)
         return status != 1
 
-    # ------------------------------------------------------------------ before
     async def edited(self, paths: Collection[str]) -> set[str]:
         """Of these files (relative to the folder) those that a hand changed or removed, and no git brought.
 

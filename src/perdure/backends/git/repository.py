@@ -17,15 +17,7 @@ from uuid import uuid4
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.git.base import BOOKKEEPING, Mark, Replaced, Step
-from perdure.backends.git.process import (
-    FAILED,
-    MOVER,
-    NO_GIT,
-    Git,
-    OtherGits,
-    is_left_over,
-    reason,
-)
+from perdure.backends.git.process import FAILED, MOVER, NO_GIT, Git, OtherGits, is_left_over, reason
 from perdure.backends.markdown import layout
 from perdure.backends.markdown.front_matter import NoFrontMatter
 from perdure.backends.markdown.layout import COLLECTIONS, ENTRIES
@@ -90,14 +82,15 @@ class Repository:
         """Whether the folder is the top of its repository."""
         return not self.prefix
 
-    # ------------------------------------------------------------------ opening
     async def open(self) -> None:
         """Find the repository, or make one; one that ignores the folder is none."""
         if not Git.is_there():
             raise VectorStoreError("git is not installed", code=NO_GIT)
         self.root.mkdir(parents=True, exist_ok=True)
         if not await self._find():
-            await self._init()
+            self.git = Git(self.root)
+            await self.git("init", "-q", "-b", "main", "--template=")
+            await self._find()
         self.others = OtherGits(self.git, self._directory, self.prefix, self._memories())
         await self._identify()
         is_new = self.is_own and await self.head() is None
@@ -122,11 +115,6 @@ class Repository:
                 return False
         self.git, self._directory, self.prefix = Git(Path(top)), Path(directory), prefix
         return True
-
-    async def _init(self) -> None:
-        self.git = Git(self.root)
-        await self.git("init", "-q", "-b", "main", "--template=")
-        await self._find()
 
     async def _identify(self) -> None:
         """Commit as perdure where the user has not said who they are; only in a repository of our own for good."""
@@ -165,7 +153,6 @@ class Repository:
         await self.advance(await self.commit_tree(tree, [], FIRST), None)
         await self.settle_index()
 
-    # ------------------------------------------------------------------ reading
     async def head(self) -> str | None:
         """The newest commit; None before the first."""
         return await self.commit_of("HEAD")
@@ -231,7 +218,6 @@ class Repository:
         told = {IGNORE: _IGNORING, README: ABOUT}
         return [ENTRIES, COLLECTIONS, *(name for name, text in told.items() if _says(self.root / name, text))]
 
-    # ------------------------------------------------------------------ writing
     def refuse_while_busy(self) -> None:
         """ConflictError where somebody is in the middle of a merge or a rebase."""
         if any((self._directory / name).exists() for name in _UNDER_WAY):
@@ -331,7 +317,6 @@ class Repository:
         else:
             lock.replace(index)
 
-    # ------------------------------------------------------------------ files
     async def land(self, files: Mapping[str, bytes | None]) -> list[Path]:
         """Write and remove files of the memory, each at once; their paths. None that leads out of the folder."""
         return await run_blocking(self._land, files)
@@ -376,7 +361,6 @@ def _blob(mode: str, id: str) -> str | None:
 
 
 def _copied(index: Path, own: Path) -> None:
-    """Copy an index, if there is one."""
     with suppress(OSError):
         shutil.copyfile(index, own)
 
@@ -394,9 +378,6 @@ def _says(path: Path, text: str) -> bool:
         return path.read_bytes() == text.encode()
     except OSError:
         return False
-
-
-# Where memories lie among the files of a version.
 
 
 def place_in(path: str) -> str | None:
@@ -430,7 +411,6 @@ class State:
 
     @classmethod
     def of(cls, items: Iterable[MemoryItem]) -> State:
-        """The state that holds these."""
         state = cls({}, {}, set())
         for item in items:
             if item.state == LIVE:
@@ -447,7 +427,6 @@ class State:
 
 
 def step_of(changes: Sequence[FileChange]) -> Step:
-    """What the changed files tell."""
     step = Step()
     before, after = [], []
     slips, mended = dict[str, MemoryItem](), set[str]()

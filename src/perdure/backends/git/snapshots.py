@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.git.base import Branch, Commit, Contradiction, Mark, Merge, Replaced, Settle, Step, Tell, Versions
+from perdure.backends.git.base import Branch, Commit, Contradiction, Mark, Merge, Replaced, Settle, Step, Tell
 from perdure.backends.git.process import BRINGER, Git
 from perdure.backends.git.repository import FileChange, Repository, State, item_of, place_in, step_of
 from perdure.backends.markdown import layout
@@ -140,7 +140,6 @@ class _Merging:
         self._merged.files = {path: data for path, data in self._result.items() if data != self._ours.get(path)}
         return self._merged
 
-    # ------------------------------------------------------------------ one file that both sides changed
     def _both(self, path: str, ours: bytes | None, theirs: bytes | None) -> None:
         mine, other = item_of(path, ours), item_of(path, theirs)
         if ours is None or theirs is None:
@@ -171,7 +170,6 @@ class _Merging:
                 self._bury(path, left, tombstone, replaced_by=tombstone.replaced_by)
                 self._merged.conflicts.append(Replaced(left, tombstone))
 
-    # ------------------------------------------------------------------ between files
     def _drop_erased(self) -> None:
         """Keep nothing of a memory that either side erased, not even as a tombstone."""
         erased = {
@@ -214,7 +212,6 @@ class _Merging:
                 found.append((path, item))
         return found
 
-    # ------------------------------------------------------------------ tombstones
     def _bury(self, path: str, item: MemoryItem, later: MemoryItem, *, replaced_by: str | None) -> None:
         """Keep a text that gives way beside the others that were replaced; made alike wherever the two lines meet."""
         tombstone = item.with_(
@@ -263,8 +260,13 @@ REST, LONGEST_REST = 0.02, 0.25
 _FORMAT = "%H%x1f%P%x1f%ct%x1f%an%x1f%B"
 
 
-class GitVersions(Versions):
-    """Versions of the files in a folder, in the repository that it has, or lies in."""
+class GitVersions:
+    """Versions of the files in a folder, in the repository that it has, or lies in.
+
+    VectorStoreError where git is missing (code `no_git`), hangs or refuses (`git_failed`); ConflictError where
+    something else is under way in the repository; NotFoundError for a point that there is not. A point is a commit
+    (also abbreviated), a branch, a tag or a time. A path, a tree or a conflict marker never leaves this package.
+    """
 
     def __init__(self, root: Path) -> None:
         self._repository = Repository(root)
@@ -278,7 +280,6 @@ class GitVersions(Versions):
             await self._repository.open()
             self._is_open = True
 
-    # ------------------------------------------------------------------ commits
     async def commit(self, tell: Tell) -> Commit | None:
         """Commit what changed; None where nothing did."""
         await self.open()
@@ -311,14 +312,17 @@ class GitVersions(Versions):
         self._made += 1
 
     async def edited(self, paths: Collection[str]) -> set[str]:
-        """Of these files those that a hand changed or removed, and no git of somebody's brought."""
+        """Of these files, relative to the folder, those that a hand changed or removed, and no git brought.
+
+        What a `git checkout` or a `git pull` brought is as somebody wanted it, and what it took away is not lost.
+        """
         if not Git.is_there():
             return set(paths)
         await self.open()
         return await self._repository.others.edited(paths)
 
     async def at_rest(self) -> Mark:
-        """Return once no git changes files, or has for long; with what tells whether one has since."""
+        """Return once no git is in the middle of changing files, or has been for long."""
         if not Git.is_there():
             return None
         await self.open()
@@ -329,12 +333,12 @@ class GitVersions(Versions):
         return others.mark()
 
     def is_at_rest(self, mark: Mark) -> bool:
-        """Whether no git has moved files since `at_rest` answered so, nor does now."""
+        """Whether no git has changed files since `at_rest` answered so, nor does now."""
         others = self._repository.others
         return not self._is_open or (not others.is_moving() and others.mark() == mark)
 
     async def resolve(self, point: str) -> str:
-        """The commit of a point: a commit, branch or tag, or a time, whose version is the last one by then."""
+        """The commit of a point."""
         await self.open()
         commit = await self._repository.commit_of(point)
         if commit is not None:
@@ -370,7 +374,6 @@ class GitVersions(Versions):
         changes = await repository.changes(await repository.tree_of(before), last)
         return await run_blocking(step_of, await legible(repository, changes, before, after))
 
-    # ------------------------------------------------------------------ branches
     async def branches(self) -> list[Branch]:
         """Every branch, by name."""
         await self.open()
@@ -398,7 +401,7 @@ class GitVersions(Versions):
         await self._repository.git("update-ref", f"refs/heads/{name}", "HEAD", "")
 
     async def switch(self, name: str) -> list[Path]:
-        """Make the files those of a branch; the paths that this wrote or removed."""
+        """Make the files those of a branch; the paths that this wrote or removed. Commit before."""
         await self._own("branches are switched")
         repository = self._repository
         target = await repository.commit_of(f"refs/heads/{name}")
@@ -413,9 +416,8 @@ class GitVersions(Versions):
         await repository.settle_index()
         return paths
 
-    # ------------------------------------------------------------------ merging
     async def merge(self, point: str, settle: Settle, message: str) -> Merge:
-        """Take in the memories of another line of versions."""
+        """Take in the memories of another line of versions. Commit before."""
         await self._own("branches are merged")
         repository = self._repository
         ours, theirs = await self.resolve("HEAD"), await self.resolve(point)
@@ -452,7 +454,6 @@ class GitVersions(Versions):
         step = await run_blocking(step_of, await legible(repository, changes, ours, theirs))
         return Merge("forwarded", theirs, step, paths=paths)
 
-    # ------------------------------------------------------------------ remote
     async def fetch(self) -> str | None:
         """Get what the remote has; the commit of this branch there, None where it has none."""
         remote, branch = await self._remote()
@@ -487,7 +488,6 @@ class GitVersions(Versions):
             return told, branch
         return ("origin" if "origin" in remotes else remotes[0]), branch
 
-    # ------------------------------------------------------------------ bounds
     async def _own(self, what: str) -> None:
         await self.open()
         self._repository.refuse_while_busy()

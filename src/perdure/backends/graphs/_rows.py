@@ -17,8 +17,6 @@ from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, is_unicode, shown
 from perdure.domain.text.terms import is_unspaced, runs
 
-# An entity, put together of all that memories say when they name it; and which names are like another.
-
 BEGINNING = 3
 """Characters of a word by which names are alike: Alex and Alexander, Postgres and PostgreSQL."""
 
@@ -35,7 +33,6 @@ class Naming(NamedTuple):
 
 
 def gather(namings: Iterable[Naming]) -> dict[str, Entity]:
-    """The entities of all these namings, by key."""
     by_key: defaultdict[str, list[Naming]] = defaultdict(list)
     for naming in namings:
         by_key[naming.key].append(naming)
@@ -68,9 +65,6 @@ def _most(values: list[tuple[str, Naming]]) -> str:
         memories[value].add(naming.memory_id)
         last[value] = max(last.get(value, ""), naming.told_at)
     return max(memories, key=lambda value: (len(memories[value]), last[value], value))
-
-
-# ------------------------------------------------------------------ names that are alike
 
 
 def _name_words(key: str) -> set[str]:
@@ -223,12 +217,10 @@ def askable(texts: Iterable[str]) -> list[str]:
 
 
 def asked_keys(names: Iterable[str]) -> list[str]:
-    """The keys of names, each once, in order."""
     return askable(entity_key(name) for name in names)
 
 
 def check_limit(limit: int) -> int:
-    """The limit; InvalidInputError for one below 0."""
     if limit < 0:
         raise InvalidInputError(f"limit must be 0 or more, not {limit}", field="limit", value=limit)
     return limit

@@ -6,31 +6,14 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from pydantic import Field, SecretStr, field_validator
 
+from perdure.backends.graphs import _rows as graph_rows
 from perdure.backends.graphs._neo4j_client import Client, Transaction, rows
-from perdure.backends.graphs._rows import (
-    MENTION,
-    RELATION,
-    Naming,
-    Plan,
-    Row,
-    askable,
-    asked_keys,
-    beginnings,
-    check_depth,
-    check_limit,
-    checked,
-    gather,
-    most_alike,
-    nearest_first,
-    plan,
-)
 from perdure.backends.graphs.base import GraphStore
-from perdure.backends.http.service import RemoteSettings, secret_from, text_from
+from perdure.backends.http.service import RemoteSettings, is_address, secret_from, text_from
 from perdure.domain.errors import GraphDownError, GraphError
 from perdure.domain.graph import Entity, Mention, Neighbourhood, Relation, StatedRelation, Statement, entity_key
 from perdure.domain.scope import SCOPE_FIELDS, Scope
@@ -81,7 +64,6 @@ class Keys:
         self.locks = [f"{namespace}:{number:02}" for number in range(STRIPES)]
 
     def memory(self, memory_id: str) -> str:
-        """Which node a memory is."""
         return _digest(self.namespace, memory_id)
 
     def name(self, key: str) -> str:
@@ -89,17 +71,15 @@ class Keys:
         return _digest(self.namespace, key)
 
     def entity(self, scope: Scope, key: str) -> str:
-        """Which node an entity is."""
         return _digest(self.namespace, key, sorted(scope.given().items()))
 
     def entity_node(self, scope: Scope, key: str) -> dict[str, Any]:
-        """What an entity's node holds."""
         return {
             **scope.given(),
             "namespace": self.namespace,
             "key": key,
             "name_id": self.name(key),
-            "starts": sorted(beginnings(key)),
+            "starts": sorted(graph_rows.beginnings(key)),
         }
 
     def locks_of(self, things: Iterable[object]) -> list[str]:
@@ -223,11 +203,10 @@ UNWIND $memories AS id MATCH (m:Memory) WHERE elementId(m) = id AND NOT EXISTS {
 
 
 async def state(transaction: Transaction, keys: Keys, statement: Statement, moment: str) -> None:
-    """Make the memory state this, as this reader read it."""
     memory = keys.memory(statement.memory_id)
     await lock(transaction, keys.locks_of([memory, statement.scope]))
     found = await rows(transaction, _STATED, memory=memory, by=statement.by)
-    changes = plan((_row(each) for each in found), statement)
+    changes = graph_rows.plan((_row(each) for each in found), statement)
     if changes.untell:
         await rows(transaction, _UNTELL, ids=changes.untell, moment=moment)
     if changes.tell:
@@ -238,39 +217,34 @@ async def state(transaction: Transaction, keys: Keys, statement: Statement, mome
         await _insert(transaction, keys, statement, changes)
 
 
-def _row(found: Mapping[str, Any]) -> Row[str]:
+def _row(found: Mapping[str, Any]) -> graph_rows.Row[str]:
     row, entity = found["row"], found["entity"]
-    content = read_relation(row) if "relation" in row else Mention(**{name: row[name] for name in MENTION})
-    return Row(found["id"], read_scope(entity), content, row["told_at"], row.get("untold_at"))
+    content = read_relation(row) if "relation" in row else Mention(**{name: row[name] for name in graph_rows.MENTION})
+    return graph_rows.Row(found["id"], read_scope(entity), content, row["told_at"], row.get("untold_at"))
 
 
 def read_relation(row: Mapping[str, Any]) -> Relation:
-    """The relation that an edge's properties hold."""
-    fields: Mapping[str, Any] = {name: row.get(name) for name in RELATION}
+    fields: Mapping[str, Any] = {name: row.get(name) for name in graph_rows.RELATION}
     return Relation(**fields)
 
 
 def read_scope(entity: Mapping[str, Any]) -> Scope:
-    """The scope of an entity's node."""
     return Scope(**{axis: entity.get(axis) for axis in SCOPE_FIELDS})
 
 
-async def _insert(transaction: Transaction, keys: Keys, statement: Statement, changes: Plan[str]) -> None:
+async def _insert(transaction: Transaction, keys: Keys, statement: Statement, changes: graph_rows.Plan[str]) -> None:
     memory, scope = keys.memory(statement.memory_id), statement.scope
     stated = {"memory": memory, "memory_id": statement.memory_id, "by": statement.by, "told_at": statement.told_at}
     mentions: list[dict[str, Any]] = []
     relations: list[dict[str, Any]] = []
     for content in changes.insert:
         if isinstance(content, Mention):
-            row = {**stated, **{name: getattr(content, name) for name in MENTION}}
+            row = {**stated, **{name: getattr(content, name) for name in graph_rows.MENTION}}
             node = keys.entity_node(scope, content.key)
             mentions.append({"entity": keys.entity(scope, content.key), "node": node, "row": row})
         else:
-            row = {**stated, **{name: getattr(content, name) for name in RELATION}}
-            ends = {
-                "source": keys.entity(scope, content.source_key),
-                "target": keys.entity(scope, content.target_key),
-            }
+            row = {**stated, **{name: getattr(content, name) for name in graph_rows.RELATION}}
+            ends = {"source": keys.entity(scope, content.source_key), "target": keys.entity(scope, content.target_key)}
             relations.append({**ends, "row": row})
     if mentions:
         values = {"memory": memory, "id": statement.memory_id, "namespace": keys.namespace, "mentions": mentions}
@@ -282,7 +256,6 @@ async def _insert(transaction: Transaction, keys: Keys, statement: Statement, ch
 async def take_back(
     transaction: Transaction, keys: Keys, memory_ids: Sequence[str], moment: str, by: str | None
 ) -> None:
-    """Let the memories state nothing any more."""
     memories = [keys.memory(memory_id) for memory_id in memory_ids]
     await lock(transaction, keys.locks_of(memories))
     for query in _TAKE_BACK:
@@ -290,7 +263,6 @@ async def take_back(
 
 
 async def count(transaction: Transaction, keys: Keys, memory_ids: Sequence[str]) -> int:
-    """How many relationships these memories have."""
     found = await rows(transaction, _COUNT, memories=[keys.memory(memory_id) for memory_id in memory_ids])
     return int(found[0]["rows"] or 0) if found else 0
 
@@ -373,7 +345,6 @@ class Reader:
         return await self._gathered([row["key"] for row in found])
 
     async def neighbourhood(self, asked: Sequence[str], depth: int, limit: int) -> Neighbourhood:
-        """The entities in reach, and the relations between them."""
         distance = dict.fromkeys(asked, 0)
         frontier = list(asked)
         for away in range(1, depth + 1):
@@ -385,19 +356,22 @@ class Reader:
         near = sorted(named, key=lambda key: (distance[key], -named[key], key))[:limit]
         distance = {key: distance[key] for key in near}
         between = await self._ask(_BETWEEN, _ONE_OF, names=self._names(near))
-        relations = nearest_first([_read_stated(row["row"], row["entity"]) for row in between], distance, limit)
+        relations = graph_rows.nearest_first(
+            [_read_stated(row["row"], row["entity"]) for row in between], distance, limit
+        )
         return Neighbourhood(tuple(await self._gathered(near)), relations)
 
     async def similar_names(self, name: str, limit: int) -> list[Entity]:
         """Entities whose names have a word's beginning in common with a name, the most alike first."""
-        starts = sorted(beginnings(entity_key(name)))
+        starts = sorted(graph_rows.beginnings(entity_key(name)))
         alike = "any(start IN e.starts WHERE start IN $starts)"
         found = await self._ask(_NAMED, f"{_ANY} AND {alike}", starts=starts)
-        return await self._gathered(most_alike(name, {row["key"]: row["named"] for row in found}, limit))
+        return await self._gathered(graph_rows.most_alike(name, {row["key"]: row["named"] for row in found}, limit))
 
     async def _gathered(self, keys: Sequence[str]) -> list[Entity]:
-        """The entities of these keys, in this order."""
-        found = gather(Naming(**row) for row in await self._ask(_NAMINGS, _ONE_OF, names=self._names(keys)))
+        found = graph_rows.gather(
+            graph_rows.Naming(**row) for row in await self._ask(_NAMINGS, _ONE_OF, names=self._names(keys))
+        )
         return [found[key] for key in keys if key in found]
 
     def _names(self, keys: Iterable[str]) -> list[str]:
@@ -451,12 +425,7 @@ class Neo4jGraphStore(GraphStore):
         @field_validator("url")
         @classmethod
         def _is_an_address(cls, value: str) -> str:
-            try:
-                parts = urlsplit(value)
-                good = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-            except ValueError:
-                good = False
-            if not good or "@" in value:
+            if not is_address(value, _SCHEMES) or "@" in value:
                 raise ValueError(f"must be an address such as {DEFAULT_URL}, without a user")
             return value
 
@@ -466,7 +435,6 @@ class Neo4jGraphStore(GraphStore):
         self._client: Client | None = None
         self._identity: str | None = None
 
-    # ------------------------------------------------------------------ life
     async def open(self) -> None:
         """Connect, and make constraints and indexes where they are missing.
 
@@ -487,13 +455,11 @@ class Neo4jGraphStore(GraphStore):
             raise
 
     async def close(self) -> None:
-        """Close the connections."""
         client, self._client, self._identity = self._client, None, None
         if client is not None:
             await client.close()
 
     async def identity(self) -> str:
-        """The UUID that the graph was made with."""
         await self._ready()
         return str(self._identity)
 
@@ -505,24 +471,19 @@ class Neo4jGraphStore(GraphStore):
             self._identity = await prepare(client, self._keys)
         return client
 
-    # ------------------------------------------------------------------ changes
     async def state(self, statement: Statement, moment: str) -> None:
-        """Make the memory state this, as this reader read it; InvalidInputError for a name that is blank."""
-        stated = checked(statement)
+        stated = graph_rows.checked(statement)
         await self._write(lambda transaction: state(transaction, self._keys, stated, moment))
 
     async def take_back(self, memory_ids: Sequence[str], moment: str, by: str | None = None) -> None:
-        """Let the memories state nothing any more."""
-        ids = askable(memory_ids)
+        ids = graph_rows.askable(memory_ids)
         await self._write(lambda transaction: take_back(transaction, self._keys, ids, moment, by))
 
     async def erase(self, memory_ids: Sequence[str]) -> int:
-        """Remove all that these memories ever stated; Neo4j overwrites its files in its own time."""
-        ids = askable(memory_ids)
+        ids = graph_rows.askable(memory_ids)
         return await self._write(lambda transaction: erase(transaction, self._keys, ids))
 
     async def erase_scope(self, scope: Scope) -> int:
-        """Remove all that memories of a scope ever stated, in several transactions where it is much."""
         where, values = scope_clause(scope), scope_parameters(self._keys, scope)
         rows, more = 0, True
         while more:
@@ -531,41 +492,34 @@ class Neo4jGraphStore(GraphStore):
         return rows
 
     async def reset(self) -> None:
-        """Remove everything of this namespace, in several transactions where it is much."""
         await self.erase_scope(Scope())
 
     async def count(self, memory_ids: Sequence[str]) -> int:
-        """How many mentions and relations these memories have."""
-        ids = askable(memory_ids)
+        ids = graph_rows.askable(memory_ids)
         client = await self._ready()
         return await client.read(lambda transaction: count(transaction, self._keys, ids))
 
-    # ------------------------------------------------------------------ questions
     async def entities(
         self, scope: Scope, *, names: Sequence[str] | None = None, limit: int = 100, as_of: str | None = None
     ) -> list[Entity]:
-        """The entities of a scope, those named by most memories first."""
-        check_limit(limit)
-        keys = None if names is None else asked_keys(names)
+        graph_rows.check_limit(limit)
+        keys = None if names is None else graph_rows.asked_keys(names)
         return await self._read(scope, as_of, lambda reader: reader.entities(keys, limit))
 
     async def neighbourhood(
         self, scope: Scope, names: Sequence[str], *, depth: int = 1, limit: int = 1000, as_of: str | None = None
     ) -> Neighbourhood:
-        """The entities in reach, and the relations between them, at most `limit` of each."""
-        check_depth(depth)
-        check_limit(limit)
-        keys = asked_keys(names)
+        graph_rows.check_depth(depth)
+        graph_rows.check_limit(limit)
+        keys = graph_rows.asked_keys(names)
         return await self._read(scope, as_of, lambda reader: reader.neighbourhood(keys, depth, limit))
 
     async def similar_names(self, scope: Scope, name: str, limit: int = 20) -> list[Entity]:
-        """Entities of the scope whose names share a word, or its first three characters, the most alike first."""
-        check_limit(limit)
-        if not asked_keys([name]):
+        graph_rows.check_limit(limit)
+        if not graph_rows.asked_keys([name]):
             return []
         return await self._read(scope, None, lambda reader: reader.similar_names(name, limit))
 
-    # ------------------------------------------------------------------ transactions
     async def _read(self, scope: Scope, as_of: str | None, ask: Callable[[Reader], Awaitable[T]]) -> T:
         client = await self._ready()
         return await client.read(lambda transaction: ask(Reader(transaction, self._keys, scope, as_of)))

@@ -14,23 +14,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking, run_unit
-from perdure.backends.graphs._rows import (
-    MENTION,
-    RELATION,
-    Naming,
-    Plan,
-    Row,
-    askable,
-    asked_keys,
-    beginnings,
-    check_depth,
-    check_limit,
-    checked,
-    gather,
-    most_alike,
-    nearest_first,
-    plan,
-)
+from perdure.backends.graphs import _rows as graph_rows
 from perdure.backends.graphs.base import GraphStore
 from perdure.backends.sqlite_file import Layout, SqliteFile, read_meta, write_meta
 from perdure.backends.validation import UserPath
@@ -48,9 +32,9 @@ STATED = ("memory_id", "reader", *SCOPE_FIELDS, "told_at", "untold_at")
 """Columns that both tables have: whose statement it is, behind which walls, from when to when."""
 
 _TABLES = (
-    f"CREATE TABLE mentions (id INTEGER PRIMARY KEY, entity_key NOT NULL, {', '.join((*STATED, *MENTION))})",
+    f"CREATE TABLE mentions (id INTEGER PRIMARY KEY, entity_key NOT NULL, {', '.join((*STATED, *graph_rows.MENTION))})",
     "CREATE TABLE relations (id INTEGER PRIMARY KEY, source_key NOT NULL, target_key NOT NULL, "
-    f"{', '.join((*STATED, *RELATION))})",
+    f"{', '.join((*STATED, *graph_rows.RELATION))})",
     "CREATE TABLE words (start TEXT, entity_key TEXT, PRIMARY KEY (start, entity_key)) WITHOUT ROWID",
     "CREATE INDEX mentions_memory ON mentions (memory_id, reader)",
     "CREATE INDEX relations_memory ON relations (memory_id, reader)",
@@ -74,8 +58,6 @@ LAYOUT = Layout(
 )
 """What an empty file is made with."""
 
-
-# The SQLite file that the graph lies in, and how erased text leaves it.
 
 _SCRUB = "scrub"
 """The key in the file's meta table that says that erased text is still to be made unreadable."""
@@ -117,8 +99,6 @@ class Database(SqliteFile):
         """Note in the file that something was erased, in the transaction that does it."""
         write_meta(connection, _SCRUB, str(uuid4()))
 
-
-# Questions to the SQLite graph, each inside of a read transaction.
 
 # ruff: noqa: S608  (only our own names are written into SQL; every value is bound)
 
@@ -162,7 +142,6 @@ def _values(scope: Scope, as_of: str | None, **others: Any) -> dict[str, Any]:
 def entities(
     connection: sqlite3.Connection, scope: Scope, keys: Sequence[str] | None, limit: int, as_of: str | None
 ) -> list[Entity]:
-    """The entities of a scope, of these keys if there are any given, those named by most memories first."""
     among = "" if keys is None else "AND entity_key IN (SELECT value FROM json_each(:keys))"
     found = connection.execute(
         f"SELECT entity_key FROM mentions WHERE {_stated(scope, as_of)} {among} "
@@ -173,30 +152,28 @@ def entities(
 
 
 def _gathered(connection: sqlite3.Connection, scope: Scope, keys: Sequence[str], as_of: str | None) -> list[Entity]:
-    """The entities of these keys, in this order."""
     rows = connection.execute(
         "SELECT entity_key, name, type, description, memory_id, told_at FROM mentions "
         f"WHERE {_stated(scope, as_of)} AND entity_key IN (SELECT value FROM json_each(:keys))",
         _values(scope, as_of, keys=json.dumps(keys)),
     )
-    found = gather(Naming(*row) for row in rows)
+    found = graph_rows.gather(graph_rows.Naming(*row) for row in rows)
     return [found[key] for key in keys]
 
 
 def neighbourhood(
     connection: sqlite3.Connection, scope: Scope, keys: Sequence[str], *, depth: int, limit: int, as_of: str | None
 ) -> Neighbourhood:
-    """The entities in reach, and the relations between them."""
     query = _REACHED.format(of_r=_stated(scope, as_of, "r."), of_m=_stated(scope, as_of, "m."))
     values = _values(scope, as_of, keys=json.dumps(keys), depth=depth, limit=limit)
     distance = {key: away for key, away, _ in connection.execute(query, values)}
     rows = connection.execute(
-        f"SELECT memory_id, told_at, untold_at, {', '.join((*SCOPE_FIELDS, *RELATION))} FROM relations "
+        f"SELECT memory_id, told_at, untold_at, {', '.join((*SCOPE_FIELDS, *graph_rows.RELATION))} FROM relations "
         f"WHERE {_stated(scope, as_of)} AND source_key IN (SELECT value FROM json_each(:keys)) "
         "AND target_key IN (SELECT value FROM json_each(:keys))",
         _values(scope, as_of, keys=json.dumps(list(distance))),
     )
-    relations = nearest_first([_read_stated(row) for row in rows], distance, limit)
+    relations = graph_rows.nearest_first([_read_stated(row) for row in rows], distance, limit)
     return Neighbourhood(tuple(_gathered(connection, scope, list(distance), as_of)), relations)
 
 
@@ -212,14 +189,13 @@ def _read_stated(row: Sequence[Any]) -> StatedRelation:
 
 
 def read_relation(values: Sequence[Any]) -> Relation:
-    """The relation of a row's columns."""
-    fields: Mapping[str, Any] = dict(zip(RELATION, values, strict=True))
+    fields: Mapping[str, Any] = dict(zip(graph_rows.RELATION, values, strict=True))
     return Relation(**{**fields, "polarity": bool(fields["polarity"])})
 
 
 def similar_names(connection: sqlite3.Connection, scope: Scope, name: str, limit: int) -> list[Entity]:
     """Entities of the scope whose names have a word's beginning in common with a name, the most alike first."""
-    starts = sorted(beginnings(entity_key(name)))
+    starts = sorted(graph_rows.beginnings(entity_key(name)))
     rows = connection.execute(
         "SELECT m.entity_key, count(DISTINCT m.memory_id) FROM ("
         "SELECT DISTINCT entity_key FROM words WHERE start IN (SELECT value FROM json_each(:starts))"
@@ -227,29 +203,28 @@ def similar_names(connection: sqlite3.Connection, scope: Scope, name: str, limit
         "GROUP BY m.entity_key",
         _values(scope, None, starts=json.dumps(starts)),
     )
-    return _gathered(connection, scope, most_alike(name, dict(rows.fetchall()), limit), None)
+    return _gathered(connection, scope, graph_rows.most_alike(name, dict(rows.fetchall()), limit), None)
 
-
-# Changes of the SQLite graph, each inside of a write transaction.
 
 TABLES = ("mentions", "relations")
 
 _INSERT_MENTION = (
-    f"INSERT INTO mentions ({', '.join((*STATED, *MENTION))}, entity_key) "
-    f"VALUES ({', '.join('?' * (len(STATED) + len(MENTION) + 1))})"
+    f"INSERT INTO mentions ({', '.join((*STATED, *graph_rows.MENTION))}, entity_key) "
+    f"VALUES ({', '.join('?' * (len(STATED) + len(graph_rows.MENTION) + 1))})"
 )
 _INSERT_RELATION = (
-    f"INSERT INTO relations ({', '.join((*STATED, *RELATION))}, source_key, target_key) "
-    f"VALUES ({', '.join('?' * (len(STATED) + len(RELATION) + 2))})"
+    f"INSERT INTO relations ({', '.join((*STATED, *graph_rows.RELATION))}, source_key, target_key) "
+    f"VALUES ({', '.join('?' * (len(STATED) + len(graph_rows.RELATION) + 2))})"
 )
+
+_OF_MEMORIES = "memory_id IN (SELECT value FROM json_each(:ids))"
 
 Id = tuple[str, int]
 """A row's table, and its id there."""
 
 
 def state(connection: sqlite3.Connection, statement: Statement, moment: str) -> None:
-    """Make the memory state this, as this reader read it."""
-    changes = plan(_rows(connection, statement.memory_id, statement.by), statement)
+    changes = graph_rows.plan(_rows(connection, statement.memory_id, statement.by), statement)
     for table, number in changes.untell:
         connection.execute(f"UPDATE {table} SET untold_at = ? WHERE id = ?", (moment, number))
     for (table, number), told_at in changes.tell:
@@ -259,75 +234,52 @@ def state(connection: sqlite3.Connection, statement: Statement, moment: str) -> 
     _insert(connection, statement, changes)
 
 
-def _rows(connection: sqlite3.Connection, memory_id: str, reader: str) -> Iterable[Row[Id]]:
+def _rows(connection: sqlite3.Connection, memory_id: str, reader: str) -> Iterable[graph_rows.Row[Id]]:
     """All that the memory ever stated, as this reader read it."""
     whose = "WHERE memory_id = ? AND reader = ?"
     for row in connection.execute(
-        f"SELECT id, {', '.join((*STATED, *MENTION))} FROM mentions {whose}", (memory_id, reader)
+        f"SELECT id, {', '.join((*STATED, *graph_rows.MENTION))} FROM mentions {whose}", (memory_id, reader)
     ).fetchall():
-        content: Mention | Relation = Mention(**dict(zip(MENTION, row[1 + len(STATED) :], strict=True)))
-        yield Row(("mentions", row[0]), _scope(row), content, row[len(STATED) - 1], row[len(STATED)])
+        content: Mention | Relation = Mention(**dict(zip(graph_rows.MENTION, row[1 + len(STATED) :], strict=True)))
+        yield graph_rows.Row(("mentions", row[0]), _scope(row), content, row[len(STATED) - 1], row[len(STATED)])
     for row in connection.execute(
-        f"SELECT id, {', '.join((*STATED, *RELATION))} FROM relations {whose}", (memory_id, reader)
+        f"SELECT id, {', '.join((*STATED, *graph_rows.RELATION))} FROM relations {whose}", (memory_id, reader)
     ).fetchall():
         content = read_relation(row[1 + len(STATED) :])
-        yield Row(("relations", row[0]), _scope(row), content, row[len(STATED) - 1], row[len(STATED)])
+        yield graph_rows.Row(("relations", row[0]), _scope(row), content, row[len(STATED) - 1], row[len(STATED)])
 
 
 def _scope(row: Sequence[Any]) -> Scope:
     return Scope(*row[3 : 3 + len(SCOPE_FIELDS)])
 
 
-def _insert(connection: sqlite3.Connection, statement: Statement, changes: Plan[Id]) -> None:
+def _insert(connection: sqlite3.Connection, statement: Statement, changes: graph_rows.Plan[Id]) -> None:
     scope = [getattr(statement.scope, axis) for axis in SCOPE_FIELDS]
     stated = [statement.memory_id, statement.by, *scope, statement.told_at, None]
     for content in changes.insert:
         if isinstance(content, Mention):
-            values = [getattr(content, name) for name in MENTION]
+            values = [getattr(content, name) for name in graph_rows.MENTION]
             connection.execute(_INSERT_MENTION, [*stated, *values, content.key])
-            words = [(start, content.key) for start in beginnings(content.key)]
+            words = [(start, content.key) for start in graph_rows.beginnings(content.key)]
             connection.executemany("INSERT OR IGNORE INTO words (start, entity_key) VALUES (?, ?)", words)
         else:
-            values = [getattr(content, name) for name in RELATION]
+            values = [getattr(content, name) for name in graph_rows.RELATION]
             connection.execute(_INSERT_RELATION, [*stated, *values, content.source_key, content.target_key])
 
 
-def take_back(connection: sqlite3.Connection, memory_ids: Sequence[str], moment: str, by: str | None) -> None:
-    """Let the memories state nothing any more."""
-    of_reader = "" if by is None else "AND reader = :by"
-    for table in TABLES:
-        connection.execute(
-            f"UPDATE {table} SET untold_at = :moment WHERE untold_at IS NULL {of_reader} "
-            "AND memory_id IN (SELECT value FROM json_each(:ids))",
-            {"moment": moment, "by": by, "ids": json.dumps(memory_ids)},
-        )
-
-
-def erase(connection: sqlite3.Connection, which: str, values: dict[str, Any]) -> int:
+def erase(connection: sqlite3.Connection, which: str, values: Mapping[str, Any]) -> int:
     """Remove the rows for which a condition holds, and the words of names that are left nowhere; how many rows."""
     keys = [key for (key,) in connection.execute(f"SELECT DISTINCT entity_key FROM mentions WHERE {which}", values)]
     gone = sum(connection.execute(f"DELETE FROM {table} WHERE {which}", values).rowcount for table in TABLES)
     for key in keys:
         if connection.execute("SELECT 1 FROM mentions WHERE entity_key = ? LIMIT 1", (key,)).fetchone() is None:
-            words = [(start, key) for start in beginnings(key)]
+            words = [(start, key) for start in graph_rows.beginnings(key)]
             connection.executemany("DELETE FROM words WHERE start = ? AND entity_key = ?", words)
     return gone
 
 
-def count(connection: sqlite3.Connection, which: str, values: dict[str, Any]) -> int:
-    """How many rows there are for which a condition holds."""
-    counts = (connection.execute(f"SELECT count(*) FROM {table} WHERE {which}", values) for table in TABLES)
-    return sum(int(found.fetchone()[0]) for found in counts)
-
-
-def of_memories(memory_ids: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The condition for rows of these memories."""
-    return "memory_id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(memory_ids)}
-
-
-def of_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
-    """The condition for rows of a scope."""
-    return where(scope), dict(scope.given())
+def _listed(memory_ids: Sequence[str]) -> str:
+    return json.dumps(graph_rows.askable(memory_ids))
 
 
 T = TypeVar("T")
@@ -356,9 +308,7 @@ class SqliteGraphStore(GraphStore):
         self._opening = threading.Lock()
         self._open: Database | None = None
 
-    # ------------------------------------------------------------------ life
     async def open(self) -> None:
-        """Open the file, and make it and its folder if they are missing."""
         if self._open is None:  # every search asks
             await run_unit(self._open_file)
 
@@ -368,7 +318,6 @@ class SqliteGraphStore(GraphStore):
                 self._open = Database(self.settings.path, self.settings.busy_timeout)
 
     async def close(self) -> None:
-        """Make erased text unreadable if that is still to be done and nobody prevents it, and close the file."""
         await run_unit(self._close_file)
 
     def _close_file(self) -> None:
@@ -385,75 +334,71 @@ class SqliteGraphStore(GraphStore):
                 database.close()
 
     async def identity(self) -> str:
-        """The UUID that the file was made with."""
         return str(await self._read(lambda connection: read_meta(connection, "identity")))
 
-    # ------------------------------------------------------------------ changes
     async def state(self, statement: Statement, moment: str) -> None:
-        """Make the memory state this, as this reader read it; InvalidInputError for a name that is blank."""
-        stated = checked(statement)
+        stated = graph_rows.checked(statement)
         await self._write(lambda connection: state(connection, stated, moment))
 
     async def take_back(self, memory_ids: Sequence[str], moment: str, by: str | None = None) -> None:
-        """Let the memories state nothing any more."""
-        ids = askable(memory_ids)
-        await self._write(lambda connection: take_back(connection, ids, moment, by))
+        values = {"moment": moment, "by": by, "ids": _listed(memory_ids)}
+        told = f"untold_at IS NULL AND {_OF_MEMORIES}{'' if by is None else ' AND reader = :by'}"
+
+        def write(connection: sqlite3.Connection) -> None:
+            for table in TABLES:
+                connection.execute(f"UPDATE {table} SET untold_at = :moment WHERE {told}", values)
+
+        await self._write(write)
 
     async def erase(self, memory_ids: Sequence[str]) -> int:
-        """Remove all that these memories ever stated; the file is written anew without it."""
-        which, values = of_memories(askable(memory_ids))
-        return await self._erase(lambda connection: erase(connection, which, values))
+        return await self._erase(_OF_MEMORIES, {"ids": _listed(memory_ids)})
 
     async def erase_scope(self, scope: Scope) -> int:
-        """Remove all that memories of a scope ever stated; the file is written anew without it."""
-        which, values = of_scope(scope)
-        return await self._erase(lambda connection: erase(connection, which, values))
+        return await self._erase(where(scope), scope.given())
 
     async def reset(self) -> None:
-        """Remove everything; the file is written anew without it."""
         await self.erase_scope(Scope())
 
     async def count(self, memory_ids: Sequence[str]) -> int:
-        """How many rows of mentions and relations these memories have."""
-        which, values = of_memories(askable(memory_ids))
-        return await self._read(lambda connection: count(connection, which, values))
+        values = {"ids": _listed(memory_ids)}
 
-    # ------------------------------------------------------------------ questions
+        def read(connection: sqlite3.Connection) -> int:
+            counts = (
+                connection.execute(f"SELECT count(*) FROM {each} WHERE {_OF_MEMORIES}", values) for each in TABLES
+            )
+            return sum(int(found.fetchone()[0]) for found in counts)
+
+        return await self._read(read)
+
     async def entities(
         self, scope: Scope, *, names: Sequence[str] | None = None, limit: int = 100, as_of: str | None = None
     ) -> list[Entity]:
-        """The entities of a scope, those named by most memories first."""
-        check_limit(limit)
-        keys = None if names is None else asked_keys(names)
+        graph_rows.check_limit(limit)
+        keys = None if names is None else graph_rows.asked_keys(names)
         return await self._read(lambda connection: entities(connection, scope, keys, limit, as_of))
 
     async def neighbourhood(
         self, scope: Scope, names: Sequence[str], *, depth: int = 1, limit: int = 1000, as_of: str | None = None
     ) -> Neighbourhood:
-        """The entities in reach, and the relations between them, at most `limit` of each."""
-        check_depth(depth)
-        check_limit(limit)
-        keys = asked_keys(names)
+        graph_rows.check_depth(depth)
+        graph_rows.check_limit(limit)
+        keys = graph_rows.asked_keys(names)
         return await self._read(
             lambda connection: neighbourhood(connection, scope, keys, depth=depth, limit=limit, as_of=as_of)
         )
 
     async def similar_names(self, scope: Scope, name: str, limit: int = 20) -> list[Entity]:
-        """Entities of the scope whose names share a word, or its first three characters, the most alike first."""
-        check_limit(limit)
-        if not asked_keys([name]):
+        graph_rows.check_limit(limit)
+        if not graph_rows.asked_keys([name]):
             return []
         return await self._read(lambda connection: similar_names(connection, scope, name, limit))
 
-    # ------------------------------------------------------------------ threads
     def _database(self) -> Database:
         if self._open is None:
             raise GraphError(f"the graph {self.settings.path} is not open: call open() first")
         return self._open
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Run in a thread, inside a read transaction."""
-
         def run() -> T:
             with self._database().reading() as connection:
                 return read(connection)
@@ -461,21 +406,19 @@ class SqliteGraphStore(GraphStore):
         return await run_blocking(run)
 
     async def _write(self, write: Callable[[sqlite3.Connection], T]) -> T:
-        """Run in a thread, inside a write transaction."""
-
         def run() -> T:
             with self._database().writing() as connection:
                 return write(connection)
 
         return await run_unit(run)
 
-    async def _erase(self, erase: Callable[[sqlite3.Connection], int]) -> int:
-        """Run in a thread, inside a write transaction, and write the file anew where something went."""
+    async def _erase(self, which: str, values: Mapping[str, Any]) -> int:
+        """Remove the rows for which a condition holds, and write the file anew where something went."""
 
         def run() -> int:
             database = self._database()
             with database.writing() as connection:
-                gone = erase(connection)
+                gone = erase(connection, which, values)
                 if gone:
                     database.scrub_later(connection)
             if database.path.stat().st_size <= self.settings.scrub_mb * 1024 * 1024:

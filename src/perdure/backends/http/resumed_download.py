@@ -42,13 +42,15 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a repository of the Hugging Face hub as it must arrive."""
+    """A file of a repository of the Hugging Face hub as it must arrive.
+
+    The digest is SHA-256 of its content where it is `large` (git LFS), else git's SHA-1 of a blob.
+    """
 
     name: str
     size: int
     digest: str
     large: bool = True
-    """Whether the digest is SHA-256 of the content (git LFS), not git's SHA-1 of a blob."""
 
     def is_whole(self, place: Path) -> bool:
         """Whether the file at that place is this one."""

@@ -9,7 +9,7 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
@@ -158,8 +158,6 @@ def _until(text: str, now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds())
 
 
-# Settings, keys, calls.
-
 NO_KEY = "no-key"
 """What is sent where no key is needed: the vendors' clients insist on sending one."""
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|sess|hf)[-_][\w*.-]{4,}|\bAIza[\w-]{8,}|(?i:bearer)\s+\S+")
@@ -182,6 +180,15 @@ def text_from(*variables: str) -> str | None:
 def without_none(values: Any) -> Any:
     """Settings without those that are None: so that a key of None falls back to the environment too."""
     return {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+def is_address(text: str, schemes: Collection[str] = ("http", "https")) -> bool:
+    """Whether a text is an address of one of these schemes, with a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that there cannot be
+        return False
 
 
 class RemoteSettings(BaseModel):
@@ -214,14 +221,7 @@ class ServiceSettings(RemoteSettings):
     @field_validator("base_url", check_fields=False)
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            parts = urlsplit(value)
-            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            good = False
-        if not good:
+        if value is not None and not is_address(value):
             raise ValueError("must be an address such as https://host/v1")
         return value
 
@@ -368,7 +368,6 @@ class Service(ABC, Generic[C]):
         """The error for an answer that cannot be used, free of anything that looks like a key."""
         return self._failure(f"{self._provider}: {self._clean(what)}", code=code)
 
-    # ------------------------------------------------------------------ the words for failures
     def _told(
         self, status: int, said: str, *, code: str | None, after: float | None = None, parameter: str = ""
     ) -> Exception:
@@ -394,7 +393,6 @@ class Service(ABC, Generic[C]):
             text = text.replace(self._secret, "***")
         return _KEY_LIKE.sub("***", text)[:_LONGEST_MESSAGE]
 
-    # ------------------------------------------------------------------ one attempt
     async def _retried(self, sdk: Any, request: Callable[[], Awaitable[T]], asks_otherwise: bool) -> T:
         settings = self._settings
         try:

@@ -24,16 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from perdure.backends.ledgers.repositories.base import (
-        Audit,
-        Chains,
-        Jobs,
-        Keys,
-        Promotions,
-        RuntimeTables,
-        Sessions,
-        Settings,
-    )
+    from perdure.backends.ledgers.repositories import base as repositories
+    from perdure.backends.ledgers.repositories.base import Ids
     from perdure.domain.event import Change, Episode, HistoryRecord
     from perdure.domain.job import Job
     from perdure.domain.scope import Scope
@@ -132,7 +124,6 @@ class Ledger(ABC):
     scrub_note: ClassVar[str] = ""
     """Where erased text may be that `scrub` cannot reach, for the report of an erasure."""
 
-    # ------------------------------------------------------------------ life
     @property
     @abstractmethod
     def identity(self) -> str:
@@ -159,7 +150,6 @@ class Ledger(ABC):
     async def close(self) -> None:
         """Finish a scrub that was put off, give up every lock and let go of the database; it may be opened again."""
 
-    # ------------------------------------------------------------------ journal
     @abstractmethod
     async def write(
         self,
@@ -207,7 +197,6 @@ class Ledger(ABC):
     async def synced(self, store_identity: str, batch_ids: Sequence[str]) -> None:
         """Drop the applied entries of these batches: the store has synced since `unsynced` named them."""
 
-    # ------------------------------------------------------------------ history
     @abstractmethod
     async def record(
         self,
@@ -268,7 +257,6 @@ class Ledger(ABC):
         """
         return None
 
-    # ------------------------------------------------------------------ episodes
     @abstractmethod
     async def insert_episodes(self, episodes: Sequence[Episode]) -> int:
         """Keep messages as they are; how many were new, by id."""
@@ -307,48 +295,46 @@ class Ledger(ABC):
     async def known_fingerprints(self, scope: Scope, fingerprints: Collection[str]) -> set[str]:
         """Which of these were remembered by a scope that overlaps this one."""
 
-    # ------------------------------------------------------------------ repositories
     @property
     @abstractmethod
-    def jobs(self) -> Jobs:
+    def jobs(self) -> repositories.Jobs:
         """Work that follows changes."""
 
     @property
     @abstractmethod
-    def keys(self) -> Keys:
+    def keys(self) -> repositories.Keys:
         """API keys."""
 
     @property
     @abstractmethod
-    def promotions(self) -> Promotions:
+    def promotions(self) -> repositories.Promotions:
         """Requests to move truth levels."""
 
     @property
     @abstractmethod
-    def audit(self) -> Audit:
+    def audit(self) -> repositories.Audit:
         """What members of teams did."""
 
     @property
     @abstractmethod
-    def settings(self) -> Settings:
+    def settings(self) -> repositories.Settings:
         """What people change while a service runs."""
 
     @property
     @abstractmethod
-    def sessions(self) -> Sessions:
+    def sessions(self) -> repositories.Sessions:
         """Conversations, counted in turns."""
 
     @property
     @abstractmethod
-    def chains(self) -> Chains:
+    def chains(self) -> repositories.Chains:
         """Responses of models, each of which may go on from an earlier one."""
 
     @property
     @abstractmethod
-    def runtime(self) -> RuntimeTables:
+    def runtime(self) -> repositories.RuntimeTables:
         """Records of agent runtimes."""
 
-    # ------------------------------------------------------------------ caches
     @abstractmethod
     async def remembered(self, key: str, scope: Scope) -> str | None:
         """The answer kept under an idempotency key in exactly this scope in the last 24 hours."""
@@ -361,15 +347,9 @@ class Ledger(ABC):
     async def cache(self, key: str, scope: Scope, value: str) -> None:
         """Cache a value under a key in exactly this scope; an earlier one is replaced. Losing it is no harm."""
 
-    # ------------------------------------------------------------------ erasure
     @abstractmethod
     async def erase(
-        self,
-        memory_ids: Sequence[str],
-        episode_ids: Sequence[str],
-        scope: Scope | None = None,
-        *,
-        cached_in: Scope | None = None,
+        self, memory_ids: Ids, episode_ids: Ids, scope: Scope | None = None, *, cached_in: Scope | None = None
     ) -> dict[str, int]:
         """Make memories and episodes unreadable here; counts for each kind of thing that went or lost text.
 
@@ -383,12 +363,7 @@ class Ledger(ABC):
 
     @abstractmethod
     async def count_places(
-        self,
-        memory_ids: Sequence[str],
-        episode_ids: Sequence[str],
-        scope: Scope | None = None,
-        *,
-        cached_in: Scope | None = None,
+        self, memory_ids: Ids, episode_ids: Ids, scope: Scope | None = None, *, cached_in: Scope | None = None
     ) -> dict[str, int]:
         """What `erase` would count, for a dry run; only reads."""
 
@@ -396,7 +371,6 @@ class Ledger(ABC):
     async def scrub(self) -> bool:
         """Make erased text unreadable in the files; False if another process prevents it: a later close does it."""
 
-    # ------------------------------------------------------------------ locks
     @abstractmethod
     def lock(self, scope: Scope, store_identity: str | None = None) -> AbstractAsyncContextManager[Held]:
         """Hold off every other lock whose scope overlaps, in all processes that share the ledger, first come first.
@@ -405,7 +379,6 @@ class Ledger(ABC):
         whether journal entries of it were left stranded: those of dead owners, and this owner's inside the scope.
         """
 
-    # ------------------------------------------------------------------ upkeep
     @abstractmethod
     async def reset(self) -> None:
         """Clear all but keys (a server stays shut), settings and `runtime`, to be called under `lock(Scope())`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import sys
 import threading
 import time
 import weakref
@@ -17,6 +16,7 @@ from uuid import UUID, uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from perdure.backends.file_lock import try_lock
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
 from perdure.backends.ledgers.sql.transactions import Database, Owners
 from perdure.backends.ledgers.sql.units import HEAD, Ask
@@ -92,12 +92,9 @@ class SqliteDatabase(Database):
 
     @property
     def identity(self) -> str:
-        """The file, with every symbolic link followed."""
         return f"sqlite:{self._path}"
 
-    # ------------------------------------------------------------------ life
     def open(self) -> None:
-        """Make the file, for its owner alone, and set it to WAL mode."""
         make_private_file(self._path)
         self.read_only = not may_be_written(self._path)
         if not self.read_only:
@@ -105,7 +102,6 @@ class SqliteDatabase(Database):
         self._file = self._path.stat()
 
     def close(self) -> None:
-        """Close the pooled connections; the last one of all processes folds the WAL into the file."""
         with self._making:
             engine, self._engine, self._file = self._engine, None, None
         with self._watching:
@@ -168,10 +164,8 @@ class SqliteDatabase(Database):
             return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
         return None
 
-    # ------------------------------------------------------------------ transactions
     @contextmanager
     def asking(self) -> Iterator[Ask]:
-        """A snapshot on a connection of its own, for which SQLAlchemy is not imported."""
         with self._asking:
             if self._file is None:
                 raise self._not_open()
@@ -186,7 +180,6 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def changing(self) -> Iterator[Ask]:
-        """The same for what is written without waiting for the disk."""
         with self._turn():
             if self._file is None:
                 raise self._not_open()
@@ -203,14 +196,12 @@ class SqliteDatabase(Database):
                     connection.execute("ROLLBACK")
 
     def is_current(self) -> bool:
-        """Whether the tables are there, as the newest migration leaves them."""
         with self.asking() as ask:
             there = ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'")
             return bool(there) and [tuple(row) for row in ask("SELECT version_num FROM alembic_version")] == [(HEAD,)]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A snapshot."""
         with self._opened().connect() as connection:
             _raw(connection).execute("BEGIN")
             with connection.begin():
@@ -269,9 +260,7 @@ class SqliteDatabase(Database):
     def _not_open(self) -> LedgerError:
         return LedgerError(f"the ledger {self.identity} is not open")
 
-    # ------------------------------------------------------------------ failures
     def translate(self, error: Exception) -> PerdureError | None:
-        """SQLite's and the file system's errors, by what can be done about them."""
         from sqlalchemy.exc import SQLAlchemyError
         from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -290,9 +279,7 @@ class SqliteDatabase(Database):
             "nothing was changed in it"
         )
 
-    # ------------------------------------------------------------------ upkeep
     def scrub(self) -> bool:
-        """Rebuild the file without free pages, then cut the WAL to nothing."""
         self._opened()
         if self.read_only:
             raise read_only(f"the ledger {self._path}")
@@ -315,7 +302,6 @@ class SqliteDatabase(Database):
             self._turnstile.release()
 
     def check(self) -> list[str]:
-        """`PRAGMA integrity_check`."""
         connection = self._connect()
         try:
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
@@ -326,7 +312,6 @@ class SqliteDatabase(Database):
         return [] if found == ["ok"] else [f"SQLite finds the ledger's file damaged: {what}" for what in found]
 
     def size(self) -> int:
-        """The file and its WAL."""
         files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
@@ -361,9 +346,6 @@ def _what(error: sqlite3.Error) -> str:
     return f"failed: {error}; nothing was changed in it"
 
 
-# The owners of a ledger on one machine.
-
-
 class FileOwners(Owners):
     """Owners on one machine: a folder with a locked file for each.
 
@@ -383,14 +365,13 @@ class FileOwners(Owners):
             file = self._folder / owner
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
             # A sweep may take the file for a dead owner's in the instant before it is locked; then another is made.
-            if _try_lock(descriptor) and _is_at(descriptor, file):
+            if try_lock(descriptor) and _is_at(descriptor, file):
                 self._claimed = owner
                 self._let_go = weakref.finalize(self, os.close, descriptor)
                 return owner
             os.close(descriptor)
 
     def release(self) -> None:
-        """Remove the file and close it, which unlocks it."""
         if self._let_go is None or self._claimed is None:
             return
         with contextlib.suppress(OSError):
@@ -404,11 +385,9 @@ class FileOwners(Owners):
         self._let_go = self._claimed = None
 
     def intact(self) -> bool:
-        """Whether the claimed file is where it was made."""
         return self._claimed is None or (self._folder / self._claimed).exists()
 
     def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
-        """Whether somebody holds the lock of the owner's file."""
         if owner == self._claimed:
             return True
         file = self._folder / owner
@@ -417,7 +396,8 @@ class FileOwners(Owners):
         except FileNotFoundError:
             return False
         try:
-            if not _try_lock(descriptor, shared=True):
+            # Shared, so that two who ask at once do not take each other for the owner.
+            if not try_lock(descriptor, shared=True):
                 return True
             file.unlink(missing_ok=True)
             return False
@@ -425,7 +405,6 @@ class FileOwners(Owners):
             os.close(descriptor)
 
     def sweep(self) -> None:
-        """Remove the files of dead owners."""
         for file in self._folder.iterdir():
             with contextlib.suppress(ValueError, OSError):
                 self.alive(str(UUID(file.name)))
@@ -436,25 +415,3 @@ def _is_at(descriptor: int, file: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), file.stat())
     except FileNotFoundError:
         return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
-        # Those who only ask take it shared, so that two who ask at once do not take each other for the owner.
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
@@ -13,43 +14,7 @@ from perdure.backends.http.service import RefusedError, Service, ServiceError, r
 from perdure.backends.llms.base import LLMRequest, RequestLLM
 from perdure.domain.message import Message, transcript
 
-R = TypeVar("R")
 T = TypeVar("T")
-
-Learn = Callable[[RefusedError, R], Exception | None]
-"""Remembers what is refused, given the request that was; or the error to raise if nothing can be left out."""
-
-
-async def asked(request: Callable[[], R], send: Callable[[R], Awaitable[T]], learn: Learn[R]) -> T:
-    """Send a request, made anew after each refusal that something is learned from."""
-    while True:
-        sent = request()
-        try:
-            return await send(sent)
-        except RefusedError as refused:
-            problem = learn(refused, sent)
-        if problem:
-            raise problem
-
-
-async def streamed(
-    request: Callable[[], R], send: Callable[[R], AsyncGenerator[str, None]], learn: Learn[R]
-) -> AsyncGenerator[str, None]:
-    """The same for an answer in pieces; a refusal comes before the first."""
-    while True:
-        sent = request()
-        try:
-            async with aclosing(send(sent)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        except RefusedError as refused:
-            problem = learn(refused, sent)
-        if problem:
-            raise problem
-
-
-# ------------------------------------------------------------------ OpenAI's form of a conversation, also Ollama's
 
 _ROLES = {"developer": "system", "tool": "user", "function": "user"}
 """What a conversation's roles are sent as: older models and Ollama's templates know no developer, and refuse or drop a
@@ -69,9 +34,6 @@ def naming_json(request: LLMRequest) -> LLMRequest:
     if "json" in f"{request.system_prompt}{request.user_message}".lower():
         return request
     return replace(request, system_prompt=f"{request.system_prompt}\nAnswer in JSON.".lstrip())
-
-
-# ------------------------------------------------------------------ the form with two roles: Anthropic's and Google's
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +67,6 @@ def turns(system: str, messages: Sequence[Message]) -> tuple[str, list[Turn]]:
     return readable("\n\n".join(filter(None, [system, *rules]))), found
 
 
-# ------------------------------------------------------------------ answers
-
-
 def check_offered(
     called: Iterable[str], tools: Iterable[Mapping[str, Any]], broken: Callable[[str], ServiceError]
 ) -> None:
@@ -127,8 +86,39 @@ class ServiceLLM(RequestLLM):
     _refused: frozenset[str] = frozenset()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
+
+    async def _asked(self, request: Callable[[], dict[str, Any]], send: Callable[..., Awaitable[T]]) -> T:
+        """Have a client send a request, `send(client, request)`, made anew as long as refusals teach something."""
+        while True:
+            sent = request()
+            try:
+                return await self._service.ask(partial(send, request=sent), asks_otherwise=True)
+            except RefusedError as refused:
+                problem = self._learn(refused, sent)
+            if problem:
+                raise problem
+
+    async def _streamed(self, request: Callable[[], dict[str, Any]]) -> AsyncGenerator[str, None]:
+        """The same for an answer in pieces."""
+        while True:
+            sent = request()
+            try:
+                async with aclosing(self._pieces(sent)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except RefusedError as refused:
+                problem = self._learn(refused, sent)
+            if problem:
+                raise problem
+
+    def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
+        """Send one request for an answer in pieces; RefusedError before the first."""
+        raise NotImplementedError("a provider that streams has this")
+
+    def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in body.items() if key not in self._refused}
 
     def _parameter(self, refused: RefusedError, sent: Mapping[str, Any]) -> str | None:
         """The parameter that the service refused; by default the first optional one sent that its words name."""

@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, Field, SecretStr
 
-from perdure.backends.http.service import (
-    Service,
-    ServiceSettings,
-    code_of,
-    host_of,
-    key_or_fail,
-    readable,
-    retry_after,
-    secret_from,
-    text_from,
-)
-from perdure.backends.llms._requests import ServiceLLM, asked, check_offered, streamed, turns
+from perdure.backends.http import service
+from perdure.backends.llms._requests import ServiceLLM, check_offered, turns
 from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.metering import generated
 from perdure.domain.errors import LLMError
@@ -31,7 +21,6 @@ from perdure.domain.errors import LLMError
 if TYPE_CHECKING:
     import anthropic
 
-# Client of Anthropic, and of compatible services, and its error mapping.
 
 ANTHROPIC_HOST = "api.anthropic.com"
 
@@ -51,10 +40,10 @@ _SPENT = ("spend_limit_reached", "credit balance")
 
 def is_anthropic(base_url: str | None) -> bool:
     """Whether the address is Anthropic's own, which it is without one."""
-    return base_url is None or host_of(base_url) == ANTHROPIC_HOST
+    return base_url is None or service.host_of(base_url) == ANTHROPIC_HOST
 
 
-class AnthropicService(Service["anthropic.AsyncAnthropic"]):
+class AnthropicService(service.Service["anthropic.AsyncAnthropic"]):
     """Sends requests by Anthropic's client."""
 
     sdk: ClassVar[str] = "anthropic"
@@ -65,7 +54,7 @@ class AnthropicService(Service["anthropic.AsyncAnthropic"]):
         if isinstance(error, sdk.APITimeoutError | httpx2.TimeoutException):
             return self._timed_out()
         if isinstance(error, sdk.APIConnectionError):
-            return self._unreachable(host_of(str(error.request.url)), error)
+            return self._unreachable(service.host_of(str(error.request.url)), error)
         if isinstance(error, sdk.APIStatusError):
             return self._meaning(error)
         if isinstance(error, httpx2.TransportError):
@@ -79,18 +68,15 @@ class AnthropicService(Service["anthropic.AsyncAnthropic"]):
     def _meaning(self, error: anthropic.APIStatusError) -> Exception:
         said = self._clean(str(error.api_message or "").strip())
         status = error.status_code
-        code = _CODES.get(str(error.type)) if status < 400 else code_of(status)
+        code = _CODES.get(str(error.type)) if status < 400 else service.code_of(status)
         if status == 402 or any(word in f"{error.error_code} {said}".lower() for word in _SPENT):
             code = "quota"  # no waiting fills an empty purse
         if status < 400:  # told in the middle of a stream
             return self.broken(said or "the answer broke off", code or "server")
-        return self._told(status, said, code=code, after=retry_after(error.response.headers))
+        return self._told(status, said, code=code, after=service.retry_after(error.response.headers))
 
     async def _closed(self, client: anthropic.AsyncAnthropic) -> None:
         await client.close()
-
-
-# Answers of Anthropic's Messages API, as far as they are read.
 
 
 class Received(BaseModel):
@@ -142,7 +128,6 @@ class Answer(Ending):
 
     @property
     def calls(self) -> list[Block]:
-        """The calls of tools, in order."""
         return [block for block in self.content if block.type == "tool_use"]
 
 
@@ -222,14 +207,14 @@ class AnthropicLLM(ServiceLLM):
     """Where a refusal names several, the first is to blame. Claude Sonnet 5.5, Opus 5.5 and Fable 5.1 take no forced
     tool, and some models always think."""
 
-    class Settings(ServiceSettings):
+    class Settings(service.ServiceSettings):
         """Which model, where, and how it is asked."""
 
         model: str = Field(default="claude-haiku-5-5", min_length=1)
         """The model's name."""
-        api_key: SecretStr | None = Field(default_factory=partial(secret_from, "ANTHROPIC_API_KEY"))
+        api_key: SecretStr | None = Field(default_factory=partial(service.secret_from, "ANTHROPIC_API_KEY"))
         """API key; falls back to ANTHROPIC_API_KEY; not needed with your own `base_url`."""
-        base_url: str | None = Field(default_factory=partial(text_from, "ANTHROPIC_BASE_URL"))
+        base_url: str | None = Field(default_factory=partial(service.text_from, "ANTHROPIC_BASE_URL"))
         """Address of the service, without /v1; falls back to ANTHROPIC_BASE_URL, then to Anthropic's own."""
         temperature: float = Field(default=0.0, ge=0.0, le=1.0)
         """Temperature if a call gives none; not sent to models that accept none, as all newer ones."""
@@ -239,7 +224,9 @@ class AnthropicLLM(ServiceLLM):
     def __init__(self, settings: Settings) -> None:
         own = not is_anthropic(settings.base_url)
         advice = ", or set base_url to a service of your own"
-        key = key_or_fail(settings.api_key, needed=not own, section="llm", variable="ANTHROPIC_API_KEY", advice=advice)
+        key = service.key_or_fail(
+            settings.api_key, needed=not own, section="llm", variable="ANTHROPIC_API_KEY", advice=advice
+        )
 
         def make(sdk: Any) -> anthropic.AsyncAnthropic:
             client: anthropic.AsyncAnthropic = sdk.AsyncAnthropic(
@@ -258,7 +245,6 @@ class AnthropicLLM(ServiceLLM):
         self._refused = frozenset({"thinking"} if older else {"temperature"})
 
     async def _generate(self, request: LLMRequest) -> str:
-        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         body: dict[str, Any] = {}
         json_wanted = request.response_format == "json"
         if json_wanted:
@@ -276,7 +262,6 @@ class AnthropicLLM(ServiceLLM):
         return bare_json(answer.text) if json_wanted else answer.text
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """The answer's text and calls; LLMError for a tool that was not offered, or calls that were cut off."""
         offered = [_offered(tool) for tool in request.tools]
         answer = await self._ask(request, {"tools": offered} if offered else {})
         check_offered((call.name for call in answer.calls), offered, self._service.broken)
@@ -287,21 +272,17 @@ class AnthropicLLM(ServiceLLM):
         return ToolAnswer(answer.text or None, [ToolCall(call.name, call.input) for call in answer.calls])
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
-        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError.
-
-        System messages join the system prompt, which is not marked for the cache: it changes with what was recalled.
-        """
+        # The system prompt is not marked for the cache: it changes with what was recalled.
         system, found = turns(request.system_prompt, request.messages)
         said = [{"role": "assistant" if turn.by_model else "user", "content": turn.text} for turn in found]
         body = self._body(request, said, {"system": system} if system else {})
-        return streamed(partial(self._taken, body), self._pieces, self._learn)
+        return self._streamed(partial(self._taken, body))
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
-        """One request; RefusedError before the first piece."""
         tokens: Tokens | None = None
         ended, empty = False, True
         try:
-            async with aclosing(self._service.stream(partial(_streamed, body=sent), asks_otherwise=True)) as events:
+            async with aclosing(self._service.stream(partial(_streamed, request=sent), asks_otherwise=True)) as events:
                 async for received in events:
                     event = self._read(Event.model_validate, received.model_dump(warnings=False))
                     tokens = latest(tokens, event.message.usage if event.message else event.usage)
@@ -321,9 +302,9 @@ class AnthropicLLM(ServiceLLM):
             raise self._service.broken("the answer holds no text")
 
     async def _ask(self, request: LLMRequest, body: Mapping[str, Any]) -> Answer:
-        prompt = {"system": _cached_blocks(readable(request.system_prompt))} if request.system_prompt else {}
-        said = [{"role": "user", "content": readable(request.user_message)}]
-        content = await self._send(self._body(request, said, {**prompt, **body}))
+        prompt = {"system": _cached_blocks(service.readable(request.system_prompt))} if request.system_prompt else {}
+        said = [{"role": "user", "content": service.readable(request.user_message)}]
+        content = await self._asked(partial(self._taken, self._body(request, said, {**prompt, **body})), _content)
         answer = self._read(Answer.model_validate_json, content)
         self._count(answer.usage or Tokens())
         self._check_refusal(answer)
@@ -343,17 +324,6 @@ class AnthropicLLM(ServiceLLM):
             "thinking": {"type": thinking},
             **body,
         }
-
-    async def _send(self, body: Mapping[str, Any]) -> bytes:
-        """Ask; without each parameter that the model turns out to refuse, from then on."""
-        return await asked(
-            partial(self._taken, body),
-            lambda sent: self._service.ask(partial(_content, body=sent), asks_otherwise=True),
-            self._learn,
-        )
-
-    def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in body.items() if key not in self._refused}
 
     def _check_refusal(self, ending: Ending) -> None:
         if ending.stop_reason == "refusal":
@@ -379,14 +349,14 @@ def _sendable(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _content(client: anthropic.AsyncAnthropic, body: Mapping[str, Any]) -> bytes:
-    answer: Any = await client.messages.with_raw_response.create(**_sendable(body))
+async def _content(client: anthropic.AsyncAnthropic, request: Mapping[str, Any]) -> bytes:
+    answer: Any = await client.messages.with_raw_response.create(**_sendable(request))
     content: bytes = await answer.read()
     return content
 
 
-async def _streamed(client: anthropic.AsyncAnthropic, body: Mapping[str, Any]) -> Any:
-    return await client.messages.create(stream=True, **_sendable(body))
+async def _streamed(client: anthropic.AsyncAnthropic, request: Mapping[str, Any]) -> Any:
+    return await client.messages.create(stream=True, **_sendable(request))
 
 
 def _cached_blocks(system: str) -> list[dict[str, Any]]:
@@ -398,13 +368,9 @@ def _cached_blocks(system: str) -> list[dict[str, Any]]:
     beginning, gap, end = system.rpartition("\n\n")
     if not beginning.strip() or not end.strip():
         return [{"type": "text", "text": system, "cache_control": _CACHED}]
-    return [
-        {"type": "text", "text": beginning + gap, "cache_control": _CACHED},
-        {"type": "text", "text": end},
-    ]
+    return [{"type": "text", "text": beginning + gap, "cache_control": _CACHED}, {"type": "text", "text": end}]
 
 
 def _offered(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool in the service's own words."""
     known = {key: value for key, value in tool.items() if key != "parameters"}
     return {**known, "input_schema": tool.get("parameters") or {"type": "object", "properties": {}}}

@@ -99,11 +99,11 @@ class RequestLLM(LLM):
 
     @abstractmethod
     async def _generate(self, request: LLMRequest) -> str:
-        """Answer `request.user_message`."""
+        """Answer `request.user_message`; as JSON it fails if it was cut off, since half an object is none."""
 
     @abstractmethod
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """Answer `request.user_message`, calling any of `request.tools`."""
+        """Answer `request.user_message`, calling any of `request.tools`; LLMError for a tool that was not offered."""
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """Answer `request.messages` in pieces; a provider that cannot stream gives one piece."""
@@ -111,48 +111,15 @@ class RequestLLM(LLM):
             request.system_prompt, request.messages, temperature=request.temperature, max_tokens=request.max_tokens
         )
 
-    async def generate(
-        self,
-        system_prompt: str,
-        user_message: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        response_format: Literal["json", "text"] = "text",
-    ) -> str:
-        """Wrap the arguments for `_generate`."""
-        return await self._generate(
-            LLMRequest(
-                system_prompt=system_prompt,
-                user_message=user_message,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                response_format=response_format,
-            )
-        )
+    async def generate(self, system_prompt: str, user_message: str, **options: Any) -> str:
+        return await self._generate(LLMRequest(system_prompt=system_prompt, user_message=user_message, **options))
 
     async def generate_with_tool_calls(
-        self,
-        system_prompt: str,
-        user_message: str,
-        tools: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float | None = None,
+        self, system_prompt: str, user_message: str, tools: Sequence[Mapping[str, Any]], **options: Any
     ) -> ToolAnswer:
-        """Wrap the arguments for `_generate_with_tool_calls`."""
         return await self._generate_with_tool_calls(
-            LLMRequest(system_prompt=system_prompt, user_message=user_message, tools=tools, temperature=temperature)
+            LLMRequest(system_prompt=system_prompt, user_message=user_message, tools=tools, **options)
         )
 
-    def stream(
-        self,
-        system_prompt: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> AsyncGenerator[str, None]:
-        """Wrap the arguments for `_stream`."""
-        return self._stream(
-            LLMRequest(system_prompt=system_prompt, messages=messages, temperature=temperature, max_tokens=max_tokens)
-        )
+    def stream(self, system_prompt: str, messages: Sequence[Message], **options: Any) -> AsyncGenerator[str, None]:
+        return self._stream(LLMRequest(system_prompt=system_prompt, messages=messages, **options))

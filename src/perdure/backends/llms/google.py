@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
 from perdure.backends.http.service import RefusedError, ServiceSettings, readable, secret_from
-from perdure.backends.llms._requests import ServiceLLM, Turn, asked, check_offered, streamed, turns
+from perdure.backends.llms._requests import ServiceLLM, Turn, check_offered, turns
 from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
 from perdure.backends.shared.metering import generated
@@ -72,7 +72,6 @@ class _Answer(_Received):
 
     @property
     def parts(self) -> list[_Part]:
-        """What the model said, without its thoughts."""
         return [part for part in self.candidates[0].content.parts if not part.thought] if self.candidates else []
 
     @property
@@ -106,15 +105,11 @@ class GoogleLLM(ServiceLLM):
 
     def __init__(self, settings: Settings) -> None:
         key = google_key(settings.api_key, settings.base_url, "llm")
-
-        def make(sdk: Any) -> GoogleClient:
-            return google_client(sdk, key, settings.base_url)
-
+        make = partial(google_client, key=key, base_url=settings.base_url)
         self._settings = settings
         self._service = GoogleService(self.name, settings, make, LLMError, key)
 
     async def _generate(self, request: LLMRequest) -> str:
-        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         # A schema would have to name every key, which only the caller's prompt knows.
         config = {"response_mime_type": "application/json"} if request.response_format == "json" else {}
         answer = await self._ask(request, config)
@@ -126,7 +121,6 @@ class GoogleLLM(ServiceLLM):
         return text
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """The answer's text and calls; LLMError for a tool that was not offered, or calls that were cut off."""
         tools = request.tools
         config: dict[str, Any] = {"tools": [{"function_declarations": [_declared(tool) for tool in tools]}]}
         answer = await self._ask(request, config if tools else {})
@@ -139,19 +133,15 @@ class GoogleLLM(ServiceLLM):
         return ToolAnswer(answer.text or None, [ToolCall(call.name, call.args or {}) for call in calls])
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
-        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
         system, said = turns(request.system_prompt, request.messages)
-        return streamed(partial(self._arguments, request, system, said, {}), self._pieces, self._learn)
+        return self._streamed(partial(self._arguments, request, system, said, {}))
 
-    async def _pieces(self, request: Mapping[str, Any]) -> AsyncGenerator[str, None]:
-        """One request; RefusedError before the first piece."""
+    async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         tokens: _Tokens | None = None
         reason: str | None = None
         empty = True
         try:
-            async with aclosing(
-                self._service.stream(partial(_streamed, request=request), asks_otherwise=True)
-            ) as bodies:
+            async with aclosing(self._service.stream(partial(_streamed, request=sent), asks_otherwise=True)) as bodies:
                 async for body in bodies:
                     answer = self._read(_Answer.model_validate_json, body)
                     tokens = answer.usage_metadata or tokens or _Tokens()  # each counts all that came so far
@@ -170,13 +160,9 @@ class GoogleLLM(ServiceLLM):
             raise self._service.broken(f"the answer holds no text ({reason})", "length" if cut else None)
 
     async def _ask(self, request: LLMRequest, config: Mapping[str, Any]) -> _Answer:
-        """Ask; without a temperature if the model turns out to refuse it, from then on."""
         said = [Turn(False, readable(request.user_message))]
-        body = await asked(
-            partial(self._arguments, request, readable(request.system_prompt), said, config),
-            lambda sent: self._service.ask(partial(_body, request=sent), asks_otherwise=True),
-            self._learn,
-        )
+        arguments = partial(self._arguments, request, readable(request.system_prompt), said, config)
+        body = await self._asked(arguments, _body)
         answer = self._read(_Answer.model_validate_json, body)
         self._count(answer.usage_metadata or _Tokens())
         self._check_refusal(answer)
@@ -218,7 +204,6 @@ class GoogleLLM(ServiceLLM):
 
 
 async def _body(client: GoogleClient, request: Mapping[str, Any]) -> str:
-    """The service's answer as it came."""
     config = {**request["config"], "should_return_http_response": True}
     answer: Any = await client.genai.aio.models.generate_content(**{**request, "config": config})
     body: str = answer.sdk_http_response.body

@@ -74,7 +74,6 @@ class Answer:
 
 
 def answer_of(text: str) -> str:
-    """The whole text without the thoughts that it begins with."""
     answer = Answer()
     return answer.add(text) + answer.end()
 
@@ -121,7 +120,6 @@ class OllamaLLM(ServiceLLM):
         self._service = OllamaService(self.name, settings, settings.model, "llm", LLMError)
 
     async def _generate(self, request: LLMRequest) -> str:
-        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         json_wanted = request.response_format == "json"
         if json_wanted:
             # A model that is not told may fill the answer with spaces (Ollama's API reference, "JSON mode").
@@ -136,7 +134,6 @@ class OllamaLLM(ServiceLLM):
         return text
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """The answer's text and calls; LLMError for a tool that was not offered, or a model that knows no tools."""
         response = await self._ask(self._body(request) | {"tools": [_offered(tool) for tool in request.tools]})
         calls = [
             ToolCall(call.function.name, dict(call.function.arguments)) for call in response.message.tool_calls or []
@@ -149,7 +146,6 @@ class OllamaLLM(ServiceLLM):
         return ToolAnswer(text, calls)
 
     async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
-        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
         body = self._body(request)
         answer = Answer()
         empty = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.http.service import RefusedError, ServiceSettings
-from perdure.backends.llms._requests import ServiceLLM, asked, chat_messages, check_offered, naming_json, streamed
+from perdure.backends.llms._requests import ServiceLLM, chat_messages, check_offered, naming_json
 from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.metering import generated
 from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
@@ -125,7 +125,6 @@ class OpenAILLM(ServiceLLM):
         self._limits = (limit, other)
 
     async def _generate(self, request: LLMRequest) -> str:
-        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         body: dict[str, Any] = {}
         if request.response_format == "json":
             body["response_format"] = {"type": "json_object"}
@@ -137,7 +136,6 @@ class OpenAILLM(ServiceLLM):
         return text
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """The answer's text and calls; LLMError for a tool that was not offered or arguments that are no object."""
         offered = [{"type": "function", "function": dict(tool)} for tool in request.tools]
         body = {"tools": offered} if offered else {}  # the service refuses an empty list
         choice = await self._choice(request, body)
@@ -150,12 +148,10 @@ class OpenAILLM(ServiceLLM):
         return ToolAnswer(text, calls)
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
-        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
         body = self._body(request, {"stream": True, "stream_options": {"include_usage": True}})
-        return streamed(partial(self._taken, body), self._pieces, self._learn)
+        return self._streamed(partial(self._taken, body))
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
-        """One request; RefusedError before the first piece."""
         tokens: _Tokens | None = None
         ended: str | None = None
         empty = True
@@ -192,7 +188,7 @@ class OpenAILLM(ServiceLLM):
         return ToolCall(function.name, arguments)
 
     async def _choice(self, request: LLMRequest, body: dict[str, Any]) -> _Choice:
-        content = await self._send(self._body(request, body))
+        content = await self._asked(partial(self._taken, self._body(request, body)), _content)
         completion = self._read(_Completion.model_validate_json, content)
         self._count(completion.usage or _Tokens())
         if not completion.choices:
@@ -207,14 +203,6 @@ class OpenAILLM(ServiceLLM):
         heat = settings.temperature if request.temperature is None else request.temperature
         lengths = dict.fromkeys(self._limits, request.max_tokens or settings.max_tokens)
         return {"model": self._model, "messages": chat_messages(request), "temperature": heat, **lengths, **body}
-
-    async def _send(self, body: dict[str, Any]) -> bytes:
-        """Ask; without each parameter that the model turns out to refuse, from then on."""
-        return await asked(
-            partial(self._taken, body),
-            lambda sent: self._service.ask(partial(_content, body=sent), asks_otherwise=True),
-            self._learn,
-        )
 
     def _parameter(self, refused: RefusedError, sent: Mapping[str, Any]) -> str | None:
         if not _UNSUPPORTED.search(refused.said):
@@ -239,7 +227,7 @@ class OpenAILLM(ServiceLLM):
         generated(self.name, self._settings.model, tokens.prompt_tokens, tokens.completion_tokens, cached)
 
 
-async def _content(client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> bytes:
-    answer: Any = await client.chat.completions.with_raw_response.create(**body)
+async def _content(client: openai.AsyncOpenAI, request: Mapping[str, Any]) -> bytes:
+    answer: Any = await client.chat.completions.with_raw_response.create(**request)
     content: bytes = answer.content
     return content

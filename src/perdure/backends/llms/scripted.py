@@ -113,7 +113,6 @@ class ScriptedLLM(RequestLLM):
         self._next = iter(settings.answers)
 
     async def _generate(self, request: LLMRequest) -> str:
-        """The text of the next answer; a scripted tool call has no text and is an LLMError here."""
         options = {
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
@@ -123,7 +122,6 @@ class ScriptedLLM(RequestLLM):
         return _text(said)
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """The next answer; LLMError if it calls a tool that was not offered."""
         offered = [dict(tool) for tool in request.tools]
         options = {"temperature": request.temperature, "tools": offered}
         said = await self._say(RecordedCall(request.system_prompt, request.user_message, options))
@@ -134,7 +132,6 @@ class ScriptedLLM(RequestLLM):
         return ToolAnswer(said.text, [ToolCall(call.name, dict(call.arguments)) for call in said.tool_calls])
 
     async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
-        """The text of the next answer, word by word; the user message of the recorded call is the conversation."""
         options = {"temperature": request.temperature, "max_tokens": request.max_tokens, "stream": True}
         said = await self._say(RecordedCall(request.system_prompt, transcript(request.messages), options))
         for word in re.findall(r"\s*\S+\s*|\s+", _text(said)):

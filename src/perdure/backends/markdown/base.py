@@ -7,11 +7,13 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perdure.backends.git.base import Versions
 from perdure.backends.markdown import layout
 from perdure.backends.vector_stores.base import Point, VectorStore
+
+if TYPE_CHECKING:
+    from perdure.backends.git.snapshots import GitVersions
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class FileStore(VectorStore):
 
     root: Path
     """The folder."""
-    versions: Versions | None
+    versions: GitVersions | None
     """Its versions, where they are kept."""
     warned: dict[str, str]
     """Files of memories that cannot be read, of which the log has told, with what it said."""

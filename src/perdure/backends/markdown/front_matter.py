@@ -76,7 +76,6 @@ def split(text: str) -> tuple[dict[str, Any], str, list[str]]:
     return _read_yaml(head), body, [f"says {key} twice: the last counts" for key in twice]
 
 
-# ------------------------------------------------------------------ writing
 def _top(value: Any) -> str:
     if isinstance(value, str) and (_UUID.fullmatch(value) or _is_word(value)):
         return value
@@ -90,7 +89,7 @@ def _is_word(text: str) -> bool:
 def flow(value: Any) -> str:
     """A JSON value on one line, in what is both JSON and YAML."""
     if isinstance(value, str):
-        return _HIDDEN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+        return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow(str(key))}: {flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -101,11 +100,6 @@ def flow(value: Any) -> str:
     return json.dumps(value)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-# ------------------------------------------------------------------ reading
 def _read_own(head: str) -> dict[str, Any] | None:
     """The fields where they look as `join` writes them; None where YAML has to be asked."""
     fields: dict[str, Any] = {}

@@ -158,7 +158,6 @@ def numbered(place: str, number: int) -> str:
 
 
 def unnumbered(place: str) -> str:
-    """The name that a numbered one was made of."""
     return _NUMBERED.sub(SUFFIX, place)
 
 

@@ -15,19 +15,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.markdown import layout
 from perdure.backends.markdown.front_matter import FENCE, RESERVED_WORDS, BrokenFrontMatter, NoFrontMatter, join, split
+from perdure.domain import memory as domain_memory
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.memory import (
-    FILE_PATH,
-    FILES,
-    LIVE,
-    RESERVED_METADATA,
-    VERSION,
-    MemoryItem,
-    Tags,
-    read_id,
-    text_hash,
-)
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 
 DERIVED = frozenset({"cues", "passages"})
@@ -48,20 +38,20 @@ _WORDS = frozenset(
 _NUMBERS = frozenset({"importance", "confidence"})
 _COUNTS = frozenset({"access_count", "version", "position"})
 _LISTS = frozenset({"sources", "older", "derived_from"})
-_TAGS = frozenset(item.name for item in fields(Tags))
+_TAGS = frozenset(item.name for item in fields(domain_memory.Tags))
 _SLOTS = ("subject", "attribute", "value", "polarity")
 _SHAPES: dict[str, type[Any]] = {"content": dict, "unique": bool, "meta_type": str}
 _BESIDE = frozenset({"scope", "tags", "score", "similarity", "explanation", "messages"})
-_FIELDS = frozenset(item.name for item in fields(MemoryItem)) - _BESIDE
+_FIELDS = frozenset(item.name for item in fields(domain_memory.MemoryItem)) - _BESIDE
 _FILE = frozenset(
     {
         "id", "conversation_id", "summary_kind", "version_id", "slots", "sources_of", "text", "newline", "payload",
         "metadata",
     }
 )  # fmt: skip
-_MAY_LACK = frozenset(item.name for item in fields(MemoryItem) if item.default is None)
+_MAY_LACK = frozenset(item.name for item in fields(domain_memory.MemoryItem) if item.default is None)
 """Fields that an item may have no value of; any other that somebody left empty is what it is where it is not named."""
-KNOWN = _TIMES | _WORDS | _NUMBERS | _COUNTS | _LISTS | _TAGS | _FILE | RESERVED_METADATA | _FIELDS
+KNOWN = _TIMES | _WORDS | _NUMBERS | _COUNTS | _LISTS | _TAGS | _FILE | domain_memory.RESERVED_METADATA | _FIELDS
 """Fields of the front matter that are not metadata."""
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _FIRST = ("id", "version_id", "conversation_id", "role", "created_at", "summary_kind", "replaced_by")
@@ -86,7 +76,6 @@ def body_of(text: str) -> str:
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any], but: frozenset[str]) -> bool:
-    """Whether two payloads are equal but for some keys."""
     keys = (one.keys() | other.keys()) - but
     return all(key in one and key in other and _equal(one[key], other[key]) for key in keys)
 
@@ -103,9 +92,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# ------------------------------------------------------------------ writing
 def render(id: str, payload: Mapping[str, Any]) -> str:
-    """The text of a row's file."""
     text = payload.get("memory")
     body = body_of(text) if isinstance(text, str) else ""
     if isinstance(text, str) and payload.get("id") == id:
@@ -136,7 +123,7 @@ def _fields(id: str, payload: Mapping[str, Any], text: str, body: str) -> dict[s
     first = {key: told[key] for key in _FIRST if key in told}
     derived = _derived(payload, text)
     rest: dict[str, Any] = {}
-    if payload.get("kind") == FILES and text in (body, f"{body}\n"):
+    if payload.get("kind") == domain_memory.FILES and text in (body, f"{body}\n"):
         rest |= {"newline": False} if text == body else {}  # as files end, unless this one is told to end otherwise
     elif body != text:
         rest["text"] = text
@@ -148,9 +135,9 @@ def _fields(id: str, payload: Mapping[str, Any], text: str, body: str) -> dict[s
             rest[key] = value
     slots = {key: payload[key] for key in _SLOTS if key in payload}
     if slots:
-        rest["slots"] = {**slots, "of": text_hash(body)[:8]}
+        rest["slots"] = {**slots, "of": domain_memory.text_hash(body)[:8]}
     if payload.get("sources"):
-        rest["sources_of"] = text_hash(body)[:8]
+        rest["sources_of"] = domain_memory.text_hash(body)[:8]
     metadata = payload.get("metadata", {})
     if isinstance(metadata, Mapping):
         plain = {key for key in metadata if _is_plain_name(key)}
@@ -177,7 +164,7 @@ def _derived(payload: Mapping[str, Any], text: str) -> dict[str, Any]:
     told = payload.get("told_at", created)
     role = payload.get("role", "memory")
     return {
-        "hash": text_hash(text),
+        "hash": domain_memory.text_hash(text),
         "updated_at": created,
         "told_at": created,
         "valid_from": told,
@@ -190,7 +177,6 @@ def _derived(payload: Mapping[str, Any], text: str) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------ reading
 def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, str]] = dict) -> Found:
     """The row of a file at a place below `entries`, changed last at `moment`; NoFrontMatter says why it has none.
 
@@ -207,7 +193,7 @@ def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, s
         raise NoFrontMatter("has no text below its front matter")
     payload: dict[str, Any] = dict(_walls(given, place, beside))
     kind, role = layout.kind_in(place)
-    if given.get("kind", kind) == FILES and memory == body and exact != body:
+    if given.get("kind", kind) == domain_memory.FILES and memory == body and exact != body:
         memory += "" if given.get("newline") is False else "\n"
     if isinstance(given.get("role"), str) and given["role"]:
         role = given["role"]
@@ -219,17 +205,19 @@ def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, s
         notes.append("has a created_at that is no time: the file's own is taken")
     start = created or moment
     payload.update(_derived({"created_at": start, "role": role}, memory))
-    payload.update(id=_id(given, place, notes), memory=memory, created_at=start, role=role, kind=kind, state=LIVE)
+    payload.update(
+        id=_id(given, place, notes), memory=memory, created_at=start, role=role, kind=kind, state=domain_memory.LIVE
+    )
     _overlay(payload, given, notes)
     _add_slots(payload, given, body)
-    if given.get("sources_of", digest := text_hash(body)[:8]) != digest:
+    if given.get("sources_of", digest := domain_memory.text_hash(body)[:8]) != digest:
         payload = without_sources(payload)
     _add_tags(payload, given, notes)
     _add_metadata(payload, given, notes)
-    if payload.get("kind") == FILES:  # the row of another's than a memory may have no kind
+    if payload.get("kind") == domain_memory.FILES:  # the row of another's than a memory may have no kind
         _add_path(payload, place)
     if layout.in_deleted(place):
-        payload.update(version_of=payload["id"], id=str(given["version_id"]), state=VERSION)
+        payload.update(version_of=payload["id"], id=str(given["version_id"]), state=domain_memory.VERSION)
     elif "version_id" in given:  # somebody took it out from among the deleted ones: it stands again
         payload = {key: value for key, value in payload.items() if key not in ("untold_at", "replaced_by")}
     unsigned = bool(payload.get("sources")) and "sources_of" not in given
@@ -241,7 +229,7 @@ def ids_told(text: str, place: str) -> frozenset[str]:
     is_buried = layout.in_deleted(place)
     told = re.findall(r"^version_id:[ \t]*[\"']?([^\s\"']+)", text, re.MULTILINE)[:1] if is_buried else []
     told += [] if told else re.findall(r"^id:[ \t]*[\"']?([^\s\"']+)", text, re.MULTILINE)[:1]
-    if named := read_id(place.rsplit("/", 1)[-1].removesuffix(layout.SUFFIX).rpartition("__")[2]):
+    if named := domain_memory.read_id(place.rsplit("/", 1)[-1].removesuffix(layout.SUFFIX).rpartition("__")[2]):
         told.append(named)
     return frozenset(told)
 
@@ -249,20 +237,19 @@ def ids_told(text: str, place: str) -> frozenset[str]:
 def _add_path(payload: dict[str, Any], place: str) -> None:
     """Let the metadata of an agent's file name the path at which it lies."""
     metadata = payload.get("metadata", {})
-    if isinstance(metadata, dict) and (path := layout.path_at(place, metadata.get(FILE_PATH))):
-        payload["metadata"] = {**metadata, FILE_PATH: path}
+    if isinstance(metadata, dict) and (path := layout.path_at(place, metadata.get(domain_memory.FILE_PATH))):
+        payload["metadata"] = {**metadata, domain_memory.FILE_PATH: path}
 
 
 def _parts(text: str, place: str) -> tuple[dict[str, Any], str, list[str]]:
     """What `split` gives; an agent's file may be any text, without front matter too."""
     plain = text.removeprefix("\ufeff")
-    if layout.kind_in(place)[0] == FILES and not plain.startswith(FENCE):
+    if layout.kind_in(place)[0] == domain_memory.FILES and not plain.startswith(FENCE):
         return {}, body_of(plain), []
     return split(text)
 
 
 def _read_whole(given: dict[str, Any], body: str, notes: list[str]) -> Found:
-    """A row that is no memory item."""
     payload = dict(given["payload"])
     exact = given.get("text")
     if isinstance(exact, str) and body_of(exact) == body:
@@ -301,7 +288,7 @@ def _id(given: dict[str, Any], place: str, notes: list[str]) -> str:
         return told
     name = place.rsplit("/", 1)[-1].removesuffix(layout.SUFFIX)
     notes.append("has no id: it is told from its name")
-    return read_id(name.rpartition("__")[2]) or str(uuid5(NAMESPACE_URL, f"perdure:file:{place}"))
+    return domain_memory.read_id(name.rpartition("__")[2]) or str(uuid5(NAMESPACE_URL, f"perdure:file:{place}"))
 
 
 def _moment(value: object) -> str | None:
@@ -355,7 +342,7 @@ def _checked(key: str, value: Any) -> Any:
 def _add_slots(payload: dict[str, Any], given: dict[str, Any], body: str) -> None:
     """What the statement says, unless the text is another by now: it would say something else."""
     slots = given.get("slots")
-    if not isinstance(slots, dict) or slots.get("of") != text_hash(body)[:8]:
+    if not isinstance(slots, dict) or slots.get("of") != domain_memory.text_hash(body)[:8]:
         return
     said = {key: slots[key] for key in _SLOTS if key in slots}
     words = all(isinstance(said.get(key, ""), str) for key in _SLOTS[:3])
@@ -374,7 +361,7 @@ def _add_tags(payload: dict[str, Any], given: dict[str, Any], notes: list[str]) 
     if not tags:
         return
     try:
-        payload.update(Tags(**tags).model_dump())
+        payload.update(domain_memory.Tags(**tags).model_dump())
     except (InvalidInputError, TypeError):
         notes.append("has tags that are none: they are passed over")
 
@@ -385,16 +372,16 @@ def _add_metadata(payload: dict[str, Any], given: dict[str, Any], notes: list[st
         notes.append("has metadata that is no list of fields: it is passed over")
     metadata = dict(nested) if isinstance(nested, dict) else {}
     metadata.update({key: value for key, value in given.items() if key not in KNOWN})
-    for key in metadata.keys() & RESERVED_METADATA:
+    for key in metadata.keys() & domain_memory.RESERVED_METADATA:
         del metadata[key]
         notes.append(f"has a {key} in its metadata, which is the memory's own: it is passed over")
     if metadata:
         payload["metadata"] = metadata
 
 
-def as_item(payload: dict[str, Any]) -> MemoryItem | None:
+def as_item(payload: dict[str, Any]) -> domain_memory.MemoryItem | None:
     """The memory item of a payload, None where it is none."""
     try:
-        return MemoryItem.from_payload(payload)
+        return domain_memory.MemoryItem.from_payload(payload)
     except (TypeError, KeyError, InvalidInputError):
         return None

@@ -49,7 +49,6 @@ class Entry(NamedTuple):
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 of a file's bytes in hexadecimal."""
     return sha256(data).hexdigest()
 
 
@@ -93,9 +92,7 @@ class Snapshot:
         waiting.replace(self._file)
         self._changed = False
 
-    # ------------------------------------------------------------------ notes
     def get(self, path: str) -> Entry | None:
-        """What is noted of a file."""
         return self._entries.get(path)
 
     def path_of(self, home: str, id: str) -> str | None:
@@ -114,7 +111,6 @@ class Snapshot:
         self._paths[home_of(path), entry.id] = path
 
     def drop(self, path: str) -> None:
-        """Forget a file."""
         entry = self._entries.pop(path, None)
         if entry is not None:
             self._changed = True
@@ -122,12 +118,10 @@ class Snapshot:
                 del self._paths[home_of(path), entry.id]
 
     def drop_all(self, paths: Iterable[str]) -> None:
-        """Forget files."""
         for path in list(paths):
             self.drop(path)
 
     def below(self, folder: str) -> list[str]:
-        """The files noted below a folder."""
         return [path for path in self._entries if path.startswith(f"{folder}/")]
 
     def within(self, paths: Collection[str]) -> dict[str, str]:
@@ -474,8 +468,6 @@ def _some(
             there[path] = status
     return list(there.items()), noted
 
-
-# Watching: a burst of changes is reported together, once it is over.
 
 LONGEST_MS = 1_600
 """Milliseconds after which a burst is reported although it goes on."""

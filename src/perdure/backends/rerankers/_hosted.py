@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, SecretStr, ValidationError
 
 from perdure.backends.extras import extra_line
-from perdure.backends.http.service import (
-    NO_KEY,
-    HttpService,
-    ServiceSettings,
-    code_of,
-    host_of,
-    key_or_fail,
-    readable,
-    retry_after,
-)
+from perdure.backends.http import service
 from perdure.backends.rerankers.base import Reranker
 from perdure.backends.shared.batches import bounded_batches
 from perdure.domain.errors import InvalidInputError, RerankerError
@@ -37,7 +28,7 @@ def readable_query(query: str) -> str:
     """The query as valid Unicode; InvalidInputError for anything that is no text."""
     if not isinstance(query, str):
         raise InvalidInputError(f"query must be text, not {type(query).__name__}", field="query", value=query)
-    return readable(query)
+    return service.readable(query)
 
 
 MOST_TEXTS = 1_000
@@ -47,7 +38,7 @@ MOST_QUERY = 8_000
 services count the query once for each text."""
 
 
-class HostedSettings(ServiceSettings):
+class HostedSettings(service.ServiceSettings):
     """Settings that every remote reranker has."""
 
     model: str
@@ -73,7 +64,7 @@ class HostedReranker(Reranker):
 
     def __init__(self, settings: HostedSettings) -> None:
         key = _key_to_send(settings, self.hosts, self.variable)
-        headers = {"authorization": f"Bearer {key}"} if key != NO_KEY else {}
+        headers = {"authorization": f"Bearer {key}"} if key != service.NO_KEY else {}
 
         def make(sdk: Any) -> httpx2.AsyncClient:
             client: httpx2.AsyncClient = sdk.AsyncClient(timeout=settings.timeout, headers=headers)
@@ -96,11 +87,9 @@ class HostedReranker(Reranker):
         return scores
 
     def unavailable(self) -> str | None:
-        """The pip line if the HTTP client is not installed."""
         return None if find_spec("httpx2") else f"{self.name} needs httpx2: {extra_line(self.name)}"
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
 
     def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
@@ -141,11 +130,11 @@ def _in_order(results: Sequence[_Result], count: int) -> list[float]:
 
 def _key_to_send(settings: HostedSettings, hosts: Sequence[str], variable: str) -> str:
     """The key in clear, NO_KEY where none is sent: the environment's never goes to a stranger's address."""
-    host = host_of(settings.base_url)
+    host = service.host_of(settings.base_url)
     own = any(f".{host}".endswith(f".{each}") for each in hosts)
     key = settings.api_key if own or "api_key" in settings.model_fields_set else None
     advice = ", or set base_url to a service of your own"
-    return key_or_fail(key, needed=own, section="reranker", variable=variable, advice=advice)
+    return service.key_or_fail(key, needed=own, section="reranker", variable=variable, advice=advice)
 
 
 class _StatusError(Exception):
@@ -154,7 +143,7 @@ class _StatusError(Exception):
     def __init__(self, response: httpx2.Response) -> None:
         super().__init__(response.status_code)
         self.status = response.status_code
-        self.after = retry_after(response.headers)
+        self.after = service.retry_after(response.headers)
         try:
             told = response.json()
         except ValueError:
@@ -166,12 +155,14 @@ class _StatusError(Exception):
         self.said = (error if isinstance(error, str) else json.dumps(error) if error else page).strip()
 
 
-class _Service(HttpService):
+class _Service(service.HttpService):
     """Sends requests by HTTP."""
 
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
         if isinstance(error, _StatusError):
-            return self._told(error.status, self._clean(error.said), code=code_of(error.status), after=error.after)
+            return self._told(
+                error.status, self._clean(error.said), code=service.code_of(error.status), after=error.after
+            )
         return super()._translated(sdk, error)
 
 

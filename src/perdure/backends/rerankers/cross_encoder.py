@@ -33,8 +33,6 @@ from perdure.backends.shared.onnx import Session, batches, start_session
 from perdure.domain.errors import ConfigError, DependencyError, RerankerError
 from perdure.domain.text.readable import readable_texts
 
-# Where a cross-encoder lies on this machine: the graph, the tokenizer, and what its config.json says of them.
-
 GRAPHS = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx")
 """Where Hugging Face's repositories keep the ONNX graph, the best first."""
 TOKENIZER = "tokenizer.json"
@@ -340,7 +338,6 @@ class CrossEncoderReranker(Reranker):
             given_up.set()
 
     def unavailable(self) -> str | None:
-        """What to install, or None; looks for files and packages and loads neither."""
         missing = [each for each in ("onnxruntime", "tokenizers") if importlib.util.find_spec(each) is None]
         if missing:
             return f"cross_encoder needs {' and '.join(missing)}: {extra_line(self.name)}"
@@ -370,7 +367,6 @@ class CrossEncoderReranker(Reranker):
         return download(model, target, progress, base_url=base_url, timeout=timeout)
 
     async def close(self) -> None:
-        """Let go of the model; a later call would load it again."""
         with self._lock:
             self._model = None
 
@@ -384,10 +380,7 @@ class CrossEncoderReranker(Reranker):
                 if reason or files is None:
                     raise DependencyError(reason or self._no_model())
                 self._model = load_model(
-                    files,
-                    max_length=settings.max_length,
-                    batch_size=settings.batch_size,
-                    threads=settings.threads,
+                    files, max_length=settings.max_length, batch_size=settings.batch_size, threads=settings.threads
                 )
             return self._model
 

@@ -10,18 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError
 
-from perdure.backends.http.service import (
-    RefusedError,
-    RetryLater,
-    Service,
-    ServiceSettings,
-    code_of,
-    host_of,
-    key_or_fail,
-    retry_after,
-    secret_from,
-    text_from,
-)
+from perdure.backends.http import service
 from perdure.domain.errors import ConfigError, EmbeddingError, LLMError
 
 if TYPE_CHECKING:
@@ -43,7 +32,7 @@ _ANSWERS = ("ChatResponse", "EmbedResponse", "EmbeddingsResponse")
 
 def server_address() -> str:
     """The address in OLLAMA_HOST, else LOCAL; ConfigError for one that has no meaning."""
-    host = text_from("OLLAMA_HOST")
+    host = service.text_from("OLLAMA_HOST")
     return LOCAL if host is None else address_of(host)
 
 
@@ -71,12 +60,12 @@ def address_of(host: str) -> str:
     return f"{scheme}://{name}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
-class OllamaSettings(ServiceSettings):
+class OllamaSettings(service.ServiceSettings):
     """Settings of Ollama's LLM and embedder."""
 
     timeout: float = Field(default=300.0, gt=0, le=3600)
     """Seconds that one attempt may take. The first one includes loading the model."""
-    api_key: SecretStr | None = Field(default_factory=partial(secret_from, "OLLAMA_API_KEY"))
+    api_key: SecretStr | None = Field(default_factory=partial(service.secret_from, "OLLAMA_API_KEY"))
     """API key; falls back to OLLAMA_API_KEY; only needed at ollama.com."""
     base_url: str = Field(default_factory=server_address)
     """Address of the server, without /api; falls back to OLLAMA_HOST, then to http://localhost:11434."""
@@ -106,11 +95,11 @@ async def _stop_at_failure(response: httpx.Response) -> None:
     """The vendor's error keeps the text alone; `Retry-After` is in the headers."""
     if response.is_error:
         await response.aread()
-        after = retry_after(response.headers)
+        after = service.retry_after(response.headers)
         raise _StatusError(response.status_code, response.text, response.request.url.path, after)
 
 
-class OllamaService(Service["ollama.AsyncClient"]):
+class OllamaService(service.Service["ollama.AsyncClient"]):
     """Sends requests by Ollama's client. A RefusedError names PATH or LENGTH.
 
     ConfigError at construction if the address is ollama.com and there is no key.
@@ -126,9 +115,9 @@ class OllamaService(Service["ollama.AsyncClient"]):
         section: str,
         failure: type[LLMError] | type[EmbeddingError],
     ) -> None:
-        host = host_of(settings.base_url)
+        host = service.host_of(settings.base_url)
         needed = host == HOSTED or host.endswith(f".{HOSTED}")
-        key = key_or_fail(settings.api_key, needed=needed, section=section, variable="OLLAMA_API_KEY")
+        key = service.key_or_fail(settings.api_key, needed=needed, section=section, variable="OLLAMA_API_KEY")
         headers = {"authorization": f"Bearer {key}"} if settings.api_key else {}
 
         def make(sdk: Any) -> ollama.AsyncClient:
@@ -155,9 +144,11 @@ class OllamaService(Service["ollama.AsyncClient"]):
             return self._timed_out()
         if isinstance(error, ConnectionError | httpx.ConnectError):
             advice = "is it running? `ollama serve` starts it"
-            return RetryLater(self.broken(f"no connection to the server at {self._place}: {advice}", "connection"))
+            return service.RetryLater(
+                self.broken(f"no connection to the server at {self._place}: {advice}", "connection")
+            )
         if isinstance(error, httpx.TransportError):
-            return RetryLater(self.broken(f"the connection broke ({type(error).__name__})", "connection"))
+            return service.RetryLater(self.broken(f"the connection broke ({type(error).__name__})", "connection"))
         # The client reads answers without looking: what is no JSON, or JSON of another shape, fails in these ways.
         unread = json.JSONDecodeError, UnicodeDecodeError, httpx.RequestError, TypeError, AttributeError
         if isinstance(error, unread) or (isinstance(error, ValidationError) and error.title in _ANSWERS):
@@ -170,10 +161,10 @@ class OllamaService(Service["ollama.AsyncClient"]):
             return self.broken(f"{said}: `ollama pull {self._model}` fetches the model")
         if told.status == 404:
             problem = f"no Ollama answers at {told.path} (status 404): base_url is its address without /api"
-            return RefusedError(self.broken(problem), PATH, said)
+            return service.RefusedError(self.broken(problem), PATH, said)
         if told.by_ollama and _TOO_LONG.search(said):  # its status was 400, 413 or 500 in different versions
-            return RefusedError(self.broken(f"status {told.status}: {said}", "length"), LENGTH, said)
-        return self._told(told.status, said, code=code_of(told.status), after=told.after)
+            return service.RefusedError(self.broken(f"status {told.status}: {said}", "length"), LENGTH, said)
+        return self._told(told.status, said, code=service.code_of(told.status), after=told.after)
 
     async def _closed(self, client: ollama.AsyncClient) -> None:
         await client.close()  # type: ignore[no-untyped-call]  # the client leaves it so

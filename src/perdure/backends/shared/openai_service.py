@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from perdure.backends.http.service import (
-    Service,
-    ServiceSettings,
-    code_of,
-    host_of,
-    key_or_fail,
-    retry_after,
-    secret_from,
-    text_from,
-)
+from perdure.backends.http import service
 from perdure.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,15 +21,15 @@ fills it, and a filter's refusal that of a wrong request."""
 
 def is_openai(base_url: str | None) -> bool:
     """Whether the address is OpenAI's own (also one of its regions, eu.api.openai.com), which it is without one."""
-    return base_url is None or f".{host_of(base_url)}".endswith(f".{OPENAI_HOST}")
+    return base_url is None or f".{service.host_of(base_url)}".endswith(f".{OPENAI_HOST}")
 
 
-class OpenAISettings(ServiceSettings):
+class OpenAISettings(service.ServiceSettings):
     """Settings of OpenAI's LLM and embedder."""
 
-    api_key: SecretStr | None = Field(default_factory=partial(secret_from, "OPENAI_API_KEY"))
+    api_key: SecretStr | None = Field(default_factory=partial(service.secret_from, "OPENAI_API_KEY"))
     """API key; falls back to OPENAI_API_KEY; not needed with your own `base_url`."""
-    base_url: str | None = Field(default_factory=partial(text_from, "OPENAI_BASE_URL"))
+    base_url: str | None = Field(default_factory=partial(service.text_from, "OPENAI_BASE_URL"))
     """Address of the service, with its /v1; falls back to OPENAI_BASE_URL, then to OpenAI's own."""
     account: Literal["environment", "none"] = "environment"
     """Whether OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS are sent; `none` for somebody else's key."""
@@ -48,7 +39,9 @@ def openai_key(settings: OpenAISettings, section: str) -> str:
     """The key in clear; ConfigError without one, unless the address is one's own."""
     advice = ", or set base_url to a service of your own"
     needed = is_openai(settings.base_url)
-    return key_or_fail(settings.api_key, needed=needed, section=section, variable="OPENAI_API_KEY", advice=advice)
+    return service.key_or_fail(
+        settings.api_key, needed=needed, section=section, variable="OPENAI_API_KEY", advice=advice
+    )
 
 
 def openai_client(sdk: Any, settings: OpenAISettings, key: str) -> openai.AsyncOpenAI:
@@ -66,7 +59,7 @@ def imported(client: openai.AsyncOpenAI) -> openai.AsyncOpenAI:
     return client
 
 
-class OpenAIService(Service["openai.AsyncOpenAI"]):
+class OpenAIService(service.Service["openai.AsyncOpenAI"]):
     """Sends requests by OpenAI's client."""
 
     sdk: ClassVar[str] = "openai"
@@ -75,13 +68,13 @@ class OpenAIService(Service["openai.AsyncOpenAI"]):
         if isinstance(error, sdk.APITimeoutError):
             return self._timed_out()
         if isinstance(error, sdk.APIConnectionError):
-            return self._unreachable(host_of(str(error.request.url)), error)
+            return self._unreachable(service.host_of(str(error.request.url)), error)
         if isinstance(error, sdk.APIStatusError):
             return self._told(
                 error.status_code,
                 self._clean(_words(error.body)),
-                code=_CODES.get(error.code or "") or code_of(error.status_code),
-                after=retry_after(error.response.headers),
+                code=_CODES.get(error.code or "") or service.code_of(error.status_code),
+                after=service.retry_after(error.response.headers),
                 parameter=str(error.param or ""),
             )
         if isinstance(error, sdk.APIError):  # told in the middle of a stream
@@ -101,23 +94,21 @@ def _words(body: object) -> str:
     return body.strip() if isinstance(body, str) and not body.lstrip().startswith("<") else ""  # no proxy's web page
 
 
-# How Azure's OpenAI resources are reached: the address of the resource, a deployment, a version of the interface.
-
 VERSION = "2024-10-21"
 """The newest dated version of the interface that is out of preview."""
 _AZURE = (".azure.com", ".azure.us", ".azure.cn")
 
 
-class AzureSettings(ServiceSettings):
+class AzureSettings(service.ServiceSettings):
     """Settings of Azure's LLM and embedder."""
 
     deployment: str | None = Field(default=None, min_length=1)
     """The name of the deployment; None: the model's name."""
-    base_url: str | None = Field(default_factory=partial(text_from, "AZURE_OPENAI_ENDPOINT"))
+    base_url: str | None = Field(default_factory=partial(service.text_from, "AZURE_OPENAI_ENDPOINT"))
     """Address of the resource, https://NAME.openai.azure.com; falls back to AZURE_OPENAI_ENDPOINT."""
-    api_version: str = Field(default_factory=lambda: text_from("OPENAI_API_VERSION") or VERSION, min_length=1)
+    api_version: str = Field(default_factory=lambda: service.text_from("OPENAI_API_VERSION") or VERSION, min_length=1)
     """Version of the interface; falls back to OPENAI_API_VERSION."""
-    api_key: SecretStr | None = Field(default_factory=partial(secret_from, "AZURE_OPENAI_API_KEY"))
+    api_key: SecretStr | None = Field(default_factory=partial(service.secret_from, "AZURE_OPENAI_API_KEY"))
     """API key; falls back to AZURE_OPENAI_API_KEY; not needed at an address other than Azure's."""
 
 
@@ -126,8 +117,8 @@ def azure_key(settings: AzureSettings, section: str) -> str:
     if settings.base_url is None:
         field = f"{section}.config.base_url"
         raise ConfigError(f"{field} is missing: give it there or in AZURE_OPENAI_ENDPOINT", field=field)
-    needed = host_of(settings.base_url).endswith(_AZURE)
-    return key_or_fail(settings.api_key, needed=needed, section=section, variable="AZURE_OPENAI_API_KEY")
+    needed = service.host_of(settings.base_url).endswith(_AZURE)
+    return service.key_or_fail(settings.api_key, needed=needed, section=section, variable="AZURE_OPENAI_API_KEY")
 
 
 def azure_client(sdk: Any, settings: AzureSettings, key: str) -> openai.AsyncOpenAI:

@@ -117,8 +117,6 @@ def lock_key(*words: str) -> int:
     return int.from_bytes(blake2b("\x00".join(("perdure", *words)).encode(), digest_size=8).digest(), signed=True)
 
 
-# ------------------------------------------------------------------ failures
-
 _LOGIN = re.compile(r"authentication|no password supplied|pg_hba\.conf|role \"[^\"]*\" does not exist", re.IGNORECASE)
 _NO_DATABASE = re.compile(r"database \"[^\"]*\" does not exist")
 _CROWDED = re.compile(r"too many clients|remaining connection slots|too many connections", re.IGNORECASE)
@@ -149,8 +147,6 @@ def why_away(error: psycopg.Error) -> str:
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return f"cannot be reached, and what was under way was undone: {reason}"
 
-
-# ------------------------------------------------------------------ upkeep
 
 _SCRUB_WAIT = 3.0
 """Seconds that a scrub waits for others before it is put off."""

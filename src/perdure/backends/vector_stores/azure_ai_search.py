@@ -13,26 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import requests
+from azure.core import exceptions
 from azure.core.credentials import AzureKeyCredential
-from azure.core.exceptions import (
-    AzureError,
-    HttpResponseError,
-    ResourceExistsError,
-    ResourceNotFoundError,
-    ServiceRequestError,
-    ServiceResponseError,
-)
 from azure.core.pipeline.transport import RequestsTransport
 from azure.search.documents import SearchClient
-from azure.search.documents.indexes import SearchIndexClient
-from azure.search.documents.indexes.models import (
-    ExhaustiveKnnAlgorithmConfiguration,
-    ExhaustiveKnnParameters,
-    SearchField,
-    SearchIndex,
-    VectorSearch,
-    VectorSearchProfile,
-)
+from azure.search.documents.indexes import SearchIndexClient, models
 from azure.search.documents.models import VectorizedQuery
 from pydantic import Field, SecretStr, field_validator
 from requests.adapters import HTTPAdapter
@@ -68,7 +53,6 @@ def is_plain(text: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """The text as an OData constant."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -98,8 +82,6 @@ GRAMMAR = Grammar[Clause](
 )
 
 
-# An index as the store makes it, and rows as its documents.
-
 KEY = "key"
 RECORD = "record"
 STEMS = "stems"
@@ -123,13 +105,13 @@ def index_name(prefix: str, name: str) -> str:
     return f"{prefix}-{slug}-{last}" if slug else f"{prefix}-{last}"
 
 
-def _field(name: str, type: str, *uses: str, **more: Any) -> SearchField:
+def _field(name: str, type: str, *uses: str, **more: Any) -> models.SearchField:
     """A field that is kept, and good for the uses named alone: by default Azure indexes for all of them."""
     flags = {use: use in uses for use in ("searchable", "filterable", "sortable", "facetable")}
-    return SearchField(name=name, type=type, retrievable=True, **flags, **more)
+    return models.SearchField(name=name, type=type, retrievable=True, **flags, **more)
 
 
-def definition(index: str, prefix: str, name: str, shape: Shape) -> SearchIndex:
+def definition(index: str, prefix: str, name: str, shape: Shape) -> models.SearchIndex:
     """The index of a collection; its description holds what Azure has no place for."""
     fields = [
         _field(KEY, "Edm.String", "filterable", "sortable", key=True),
@@ -148,27 +130,29 @@ def definition(index: str, prefix: str, name: str, shape: Shape) -> SearchIndex:
             vector_search_profile_name=_EXACT,
         ),
     ]
-    exact = ExhaustiveKnnAlgorithmConfiguration(name=_EXACT, parameters=ExhaustiveKnnParameters(metric="dotProduct"))
-    return SearchIndex(
+    exact = models.ExhaustiveKnnAlgorithmConfiguration(
+        name=_EXACT, parameters=models.ExhaustiveKnnParameters(metric="dotProduct")
+    )
+    return models.SearchIndex(
         name=index,
         description=json.dumps({_OWN: prefix, "collection": name, "model": shape.model}),
         fields=fields,
-        vector_search=VectorSearch(
-            profiles=[VectorSearchProfile(name=_EXACT, algorithm_configuration_name=_EXACT)], algorithms=[exact]
+        vector_search=models.VectorSearch(
+            profiles=[models.VectorSearchProfile(name=_EXACT, algorithm_configuration_name=_EXACT)], algorithms=[exact]
         ),
     )
 
 
-def identity_definition(index: str, prefix: str, identity: str) -> SearchIndex:
+def identity_definition(index: str, prefix: str, identity: str) -> models.SearchIndex:
     """An index without documents, whose description tells the store's id: it is made whole or not at all."""
-    return SearchIndex(
+    return models.SearchIndex(
         name=index,
         description=json.dumps({_OWN: prefix, "identity": identity}),
         fields=[_field(KEY, "Edm.String", key=True)],
     )
 
 
-def described(index: SearchIndex, prefix: str) -> Mapping[str, str]:
+def described(index: models.SearchIndex, prefix: str) -> Mapping[str, str]:
     """What the description of one of our indexes holds; nothing for those of others."""
     try:
         held = json.loads(index.description or "")
@@ -177,8 +161,7 @@ def described(index: SearchIndex, prefix: str) -> Mapping[str, str]:
     return held if isinstance(held, dict) and held.get(_OWN) == prefix else {}
 
 
-def shape_of(index: SearchIndex, model: str) -> Shape:
-    """The shape of the collection whose index this is."""
+def shape_of(index: models.SearchIndex, model: str) -> Shape:
     (vector,) = (field for field in index.fields if field.name == VECTOR)
     return Shape(int(vector.vector_search_dimensions or 0), model)
 
@@ -189,7 +172,6 @@ def key_of(id: str) -> str:
 
 
 def document_of(document: Document, written: int) -> dict[str, Any]:
-    """The document as it is sent."""
     vector: list[float] | None = None
     if document.vector is not None:
         vector = document.vector.tolist()
@@ -218,14 +200,9 @@ def row_of(found: Mapping[str, Any]) -> Row:
 def batches(documents: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """The documents in as few requests as Azure allows."""
     return bounded_batches(
-        documents,
-        lambda document: len(json.dumps(document)),
-        most_size=_MOST_BYTES,
-        most_items=_MOST_DOCUMENTS,
+        documents, lambda document: len(json.dumps(document)), most_size=_MOST_BYTES, most_items=_MOST_DOCUMENTS
     )
 
-
-# The way to Azure AI Search: indexes, the documents of one, and what the client's failures mean.
 
 MOST_HITS = 1_000
 """Documents in one answer; a search for words gives no more in all."""
@@ -264,165 +241,55 @@ class SearchService:
 
     def _transport(self) -> RequestsTransport:
         return RequestsTransport(
-            session=self._session,
-            session_owner=False,
-            connection_timeout=self._timeout,
-            read_timeout=self._timeout,
+            session=self._session, session_owner=False, connection_timeout=self._timeout, read_timeout=self._timeout
         )
 
     def close(self) -> None:
-        """Close the HTTP session."""
         self._session.close()
 
-    def make(self, index: SearchIndex) -> None:
+    def make(self, index: models.SearchIndex) -> None:
         """Make an index; one of its name that exists is left alone."""
-        with contextlib.suppress(ResourceExistsError):
+        with contextlib.suppress(exceptions.ResourceExistsError):
             self._indexes.create_index(index)
 
-    def described(self, name: str) -> SearchIndex | None:
-        """The definition of an index, or None."""
+    def described(self, name: str) -> models.SearchIndex | None:
         try:
             return self._indexes.get_index(name)
-        except ResourceNotFoundError:
+        except exceptions.ResourceNotFoundError:
             return None
 
-    def all(self) -> Iterator[SearchIndex]:
-        """Name and description of every index."""
+    def all(self) -> Iterator[models.SearchIndex]:
         yield from self._indexes.list_indexes(select=["name", "description"])
 
     def remove(self, name: str) -> None:
         """Remove an index; one that is gone is no error."""
-        with contextlib.suppress(ResourceNotFoundError):
+        with contextlib.suppress(exceptions.ResourceNotFoundError):
             self._indexes.delete_index(name)
         self._clients.pop(name, None)
 
-    def documents(self, name: str) -> Documents:
-        """The documents of an index; MissingCollection comes out of their methods where there is no such index."""
+    def documents(self, name: str) -> SearchClient:
         client = self._clients.get(name)
         if client is None:
             client = SearchClient(self._endpoint, name, self._credential, transport=self._transport(), **self._options)
             self._clients[name] = client  # threads that make one at the same time make equal ones
-        return Documents(client, self._timeout)
+        return client
 
 
-class Documents:
-    """The documents of one index; what `write` has written can be read by everybody."""
+def _shown(client: SearchClient, left: dict[str, bool], written: int) -> bool:
+    """Whether searches show each document as it was written then, or later, and absent ones as absent."""
+    found = {each[KEY]: each[WRITTEN] for each in _of_keys(client, list(left), [KEY, WRITTEN])}
+    for key, kept in list(left.items()):
+        if found.get(key, -1 if kept else written) >= written:
+            del left[key]
+    return not left
 
-    def __init__(self, client: SearchClient, timeout: float) -> None:
-        self._client = client
-        self._timeout = timeout
 
-    def write(self, documents: Sequence[dict[str, Any]], deletes: Sequence[str], written: int) -> None:
-        """Remove documents by their keys, then write others, which bear the moment of writing."""
-        gone = [{KEY: key} for key in deletes]
-        with _index_exists():
-            for batch in batches(gone):
-                _check(self._client.delete_documents(batch))
-            for batch in batches(documents):
-                _check(self._client.upload_documents(batch))
-            expected = {**dict.fromkeys(deletes, False), **{document[KEY]: True for document in documents}}
-            keys = list(expected)
-            for start in range(0, len(keys), _IDS):
-                self._wait_for({key: expected[key] for key in keys[start : start + _IDS]}, written)
-
-    def _wait_for(self, expected: dict[str, bool], written: int) -> None:
-        """Return when searches show each document as it was written then, or later; absent ones as absent."""
-        left = dict(expected)
-
-        def shown() -> bool:
-            found = {each[KEY]: each[WRITTEN] for each in self._of_keys(list(left), [KEY, WRITTEN])}
-            for key, kept in list(left.items()):
-                if found.get(key, -1 if kept else written) >= written:
-                    del left[key]
-            return not left
-
-        wait_until(shown, self._timeout)
-
-    def _of_keys(self, keys: Sequence[str], select: list[str]) -> list[dict[str, Any]]:
-        return list(self._client.search(filter=_keys_in(keys), select=select, top=_IDS))
-
-    def fetch(self, keys: Sequence[str], *, with_vectors: bool) -> list[dict[str, Any]]:
-        """The documents of those keys that exist."""
-        found: list[dict[str, Any]] = []
-        with _index_exists():
-            for start in range(0, len(keys), _IDS):
-                found += self._of_keys(keys[start : start + _IDS], _selected(with_vectors))
-        return found
-
-    def pages(self, where: str | None, *, with_vectors: bool = False, keys_only: bool = False) -> Iterator[list[Any]]:
-        """Every document of the filter, in the order of keys."""
-        most = _PAGE_OF_VECTORS if with_vectors else _PAGE
-        select = [KEY] if keys_only else [KEY, *_selected(with_vectors)]
-        after: str | None = None
-        while True:
-            beyond = None if after is None else f"{KEY} gt '{after}'"
-            parts = [part for part in (where, beyond) if part is not None]
-            with _index_exists():
-                page = list(
-                    self._client.search(
-                        filter=" and ".join(parts) or None, order_by=[f"{KEY} asc"], select=select, top=most
-                    )
-                )
-            yield page
-            if len(page) < most:
-                return
-            after = page[-1][KEY]
-
-    def nearest(self, query: list[float], most: int, where: str | None) -> list[dict[str, Any]]:
-        """The documents of the highest inner product among all that satisfy the filter, with their vectors."""
-        nearest = VectorizedQuery(vector=query, k_nearest_neighbors=most, fields=VECTOR, exhaustive=True)
-        with _index_exists():
-            return list(
-                self._client.search(
-                    vector_queries=[nearest],
-                    vector_filter_mode="preFilter",
-                    filter=where,
-                    select=_selected(True),
-                    top=most,
-                )
-            )
-
-    def ranked(self, words: Sequence[str], most: int, where: str | None) -> list[tuple[dict[str, Any], float]]:
-        """The documents that have some of the words, best first, by Azure's BM25."""
-        found: dict[str, tuple[dict[str, Any], float]] = {}
-        for start in range(0, len(words), _WORDS):
-            with _index_exists():
-                hits = self._client.search(
-                    " ".join(words[start : start + _WORDS]),
-                    query_type="simple",
-                    search_mode="any",
-                    search_fields=[STEMS],
-                    scoring_statistics="global",
-                    filter=where,
-                    select=[KEY, RECORD],
-                    top=most,
-                )
-                for hit in hits:
-                    before = found[hit[KEY]][1] if hit[KEY] in found else 0.0
-                    found[hit[KEY]] = (hit, before + float(hit["@search.score"]))
-        return sorted(found.values(), key=lambda pair: -pair[1])[:most]
-
-    def count(self, where: str | None) -> int:
-        """How many documents satisfy the filter."""
-        with _index_exists():
-            answer = self._client.search(filter=where, include_total_count=True, select=[KEY], top=0)
-            return int(answer.get_count() or 0)
+def _of_keys(client: SearchClient, keys: Sequence[str], select: list[str]) -> list[dict[str, Any]]:
+    return list(client.search(filter=f"search.in({KEY}, '{','.join(keys)}', ',')", select=select, top=_IDS))
 
 
 def _selected(with_vectors: bool) -> list[str]:
     return [RECORD, VECTOR] if with_vectors else [RECORD]
-
-
-def _keys_in(keys: Sequence[str]) -> str:
-    return f"search.in({KEY}, '{','.join(keys)}', ',')"
-
-
-@contextlib.contextmanager
-def _index_exists() -> Iterator[None]:
-    try:
-        yield
-    except ResourceNotFoundError:
-        raise MissingCollection from None
 
 
 def _check(results: Sequence[Any]) -> None:
@@ -433,12 +300,11 @@ def _check(results: Sequence[Any]) -> None:
 
 
 def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
-    """What an exception of the client means; None for one that is not the client's."""
     if isinstance(error, NotYetReadable):
         return Failure(f"{address} took a write, and did not show it within {timeout:g} s: it may still come")
     if isinstance(error, PartlyRefused):
         return Failure(f"{address}: {error}", error.status in (409, 429) or error.status >= 500)
-    if isinstance(error, HttpResponseError) and error.status_code is not None:
+    if isinstance(error, exceptions.HttpResponseError) and error.status_code is not None:
         status = error.status_code
         if status in (401, 403):
             return Failure(
@@ -446,14 +312,14 @@ def failure_of(error: Exception, address: str, timeout: float) -> Failure | None
             )
         said = f"{address} answered {status}: {_words_of(error)}"
         return Failure(said, status in (408, 429) or status >= 500)
-    if isinstance(error, ServiceResponseError):
+    if isinstance(error, exceptions.ServiceResponseError):
         return Failure(f"no answer from {address} within {timeout:g} s: raise timeout, or look at its state", True)
-    if isinstance(error, ServiceRequestError):
+    if isinstance(error, exceptions.ServiceRequestError):
         return Failure(f"no connection to {address}: check endpoint and the network", True)
-    return Failure(f"{address}: {str(error)[:_LONGEST_MESSAGE]}") if isinstance(error, AzureError) else None
+    return Failure(f"{address}: {str(error)[:_LONGEST_MESSAGE]}") if isinstance(error, exceptions.AzureError) else None
 
 
-def _words_of(error: HttpResponseError) -> str:
+def _words_of(error: exceptions.HttpResponseError) -> str:
     told = error.error.message if error.error is not None else error.message
     return str(told or error.reason or "")[:_LONGEST_MESSAGE]
 
@@ -465,6 +331,8 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
     ranks_words: ClassVar[bool] = True
     most_hits: ClassVar[int] = MOST_HITS
     grammar = GRAMMAR
+    settings: Settings
+    _client: SearchService
 
     class Settings(EngineSettings):
         """Where the service is, who we are there, and which indexes are ours."""
@@ -487,35 +355,28 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         if settings.endpoint is None:
             field = "vector_store.config.endpoint"
             raise ConfigError(f"{field} is missing: give it there or in AZURE_SEARCH_ENDPOINT", field=field)
         self._endpoint = settings.endpoint
         self._key = key_or_fail(settings.api_key, needed=True, section="vector_store", variable="AZURE_SEARCH_API_KEY")
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         given = self.settings
         self._client = SearchService(self._endpoint, self._key, given.api_version, given.timeout)
         try:
-            if self._service.described(self._identity_index) is None:
-                self._service.make(identity_definition(self._identity_index, given.prefix, uuid.uuid4().hex))
+            if self._client.described(self._identity_index) is None:
+                self._client.make(identity_definition(self._identity_index, given.prefix, uuid.uuid4().hex))
         except BaseException:
             self._disconnect()
             raise
-
-    @property
-    def _service(self) -> SearchService:
-        assert isinstance(self._client, SearchService), "between _connect and _disconnect"
-        return self._client
 
     @property
     def _identity_index(self) -> str:
         return f"{self.settings.prefix}-identity"
 
     def _identity(self) -> str:
-        found = self._service.described(self._identity_index)
+        found = self._client.described(self._identity_index)
         held = {} if found is None else described(found, self.settings.prefix)
         if "identity" not in held:
             raise VectorStoreError(f"azure_ai_search: the index {self._identity_index!r} is not perdure's, or is gone")
@@ -524,62 +385,113 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
     def _failure(self, error: Exception) -> Failure | None:
         return failure_of(error, self._endpoint, self.settings.timeout)
 
-    # ------------------------------------------------------------------ collections
     def _index(self, name: str) -> str:
         return index_name(self.settings.prefix, name)
 
-    def _documents(self, name: str) -> Documents:
-        return self._service.documents(self._index(name))
+    @contextlib.contextmanager
+    def _on(self, name: str) -> Iterator[SearchClient]:
+        """The documents of a collection; MissingCollection where it is not there."""
+        try:
+            yield self._client.documents(self._index(name))
+        except exceptions.ResourceNotFoundError:
+            raise MissingCollection from None
 
     def _find(self, name: str) -> Shape | None:
-        found = self._service.described(self._index(name))
+        found = self._client.described(self._index(name))
         held = {} if found is None else described(found, self.settings.prefix)
         return shape_of(found, held["model"]) if found is not None and held.get("collection") == name else None
 
     def _names(self) -> Names:
-        held = (described(index, self.settings.prefix) for index in self._service.all())
+        held = (described(index, self.settings.prefix) for index in self._client.all())
         return [each["collection"] for each in held if "collection" in each]
 
     def _make(self, name: str, shape: Shape) -> None:
         index = self._index(name)
-        self._service.make(definition(index, self.settings.prefix, name, shape))
+        self._client.make(definition(index, self.settings.prefix, name, shape))
 
     def _drop(self, name: str) -> None:
         if self._find(name) is not None:
-            self._service.remove(self._index(name))
+            self._client.remove(self._index(name))
 
     def _clear(self, name: str) -> None:
-        documents = self._documents(name)
-        for page in documents.pages(None, keys_only=True):
-            documents.write([], [each[KEY] for each in page], _now())
+        for page in self._pages(name, None, [KEY], _PAGE):
+            self._send(name, [], [each[KEY] for each in page], _now())
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         written = _now()
         sent = [document_of(document, written) for document in documents]
-        self._documents(name).write(sent, [key_of(id) for id in deletes], written)
+        self._send(name, sent, [key_of(id) for id in deletes], written)
+
+    def _send(self, name: str, documents: Sequence[dict[str, Any]], deletes: Sequence[str], written: int) -> None:
+        """Remove documents by their keys, then write others, which bear the moment of writing."""
+        with self._on(name) as client:
+            for batch in batches([{KEY: key} for key in deletes]):
+                _check(client.delete_documents(batch))
+            for batch in batches(documents):
+                _check(client.upload_documents(batch))
+            expected = {**dict.fromkeys(deletes, False), **{document[KEY]: True for document in documents}}
+            keys = list(expected)
+            for start in range(0, len(keys), _IDS):
+                left = {key: expected[key] for key in keys[start : start + _IDS]}
+                wait_until(partial(_shown, client, left, written), self.settings.timeout)
 
     def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
-        found = self._documents(name).fetch([key_of(id) for id in ids], with_vectors=with_vectors)
-        return [row_of(each) for each in found]
+        keys, select = [key_of(id) for id in ids], _selected(with_vectors)
+        with self._on(name) as client:
+            pages = [_of_keys(client, keys[start : start + _IDS], select) for start in range(0, len(keys), _IDS)]
+        return [row_of(found) for page in pages for found in page]
 
     def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
-        found = self._documents(name).nearest(query.tolist(), limit, clause)
-        rows = [row for row in map(row_of, found) if row.vector is not None]
+        asked = VectorizedQuery(vector=query.tolist(), k_nearest_neighbors=limit, fields=VECTOR, exhaustive=True)
+        how: dict[str, Any] = {"vector_queries": [asked], "vector_filter_mode": "preFilter", "filter": clause}
+        with self._on(name) as client:
+            rows = list(map(row_of, client.search(**how, select=_selected(True), top=limit)))
         # Azure does not say how it makes a score of an inner product: it is computed here again.
         scored = [(row, float(row.vector @ query)) for row in rows if row.vector is not None]
         return sorted(scored, key=lambda pair: -pair[1])
 
     def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
-        found = self._documents(name).ranked([word_token(word) for word in asked], limit, clause)
-        return [(row_of(each), score) for each, score in found]
+        words = [word_token(word) for word in asked]
+        found: dict[str, tuple[str, float]] = {}
+        for start in range(0, len(words), _WORDS):
+            with self._on(name) as client:
+                hits = client.search(
+                    " ".join(words[start : start + _WORDS]),
+                    query_type="simple",
+                    search_mode="any",
+                    search_fields=[STEMS],
+                    scoring_statistics="global",
+                    filter=clause,
+                    select=[KEY, RECORD],
+                    top=limit,
+                )
+                for hit in hits:
+                    before = found[hit[KEY]][1] if hit[KEY] in found else 0.0
+                    found[hit[KEY]] = (hit[RECORD], before + float(hit["@search.score"]))
+        best = sorted(found.values(), key=lambda pair: -pair[1])[:limit]
+        return [(decode(record), score) for record, score in best]
 
     def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
-        for page in self._documents(name).pages(clause, with_vectors=with_vectors):
+        most = _PAGE_OF_VECTORS if with_vectors else _PAGE
+        for page in self._pages(name, clause, [KEY, *_selected(with_vectors)], most):
             yield [row_of(each) for each in page]
 
+    def _pages(self, name: str, clause: Clause | None, select: list[str], most: int) -> Iterator[list[dict[str, Any]]]:
+        """Every document of the clause, in the order of keys."""
+        after: str | None = None
+        while True:
+            beyond = None if after is None else f"{KEY} gt '{after}'"
+            where = " and ".join(part for part in (clause, beyond) if part is not None) or None
+            with self._on(name) as client:
+                page = list(client.search(filter=where, order_by=[f"{KEY} asc"], select=select, top=most))
+            yield page
+            if len(page) < most:
+                return
+            after = page[-1][KEY]
+
     def _count(self, name: str, clause: Clause | None) -> int:
-        return self._documents(name).count(clause)
+        with self._on(name) as client:
+            return int(client.search(filter=clause, include_total_count=True, select=[KEY], top=0).get_count() or 0)
 
 
 def _now() -> int:

@@ -166,7 +166,6 @@ class VectorStore(ABC):
         found = self.stored_collections().get(collection)
         return None if found is None else found.dimension
 
-    # ------------------------------------------------------------------ collections
     @abstractmethod
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
         """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
@@ -187,7 +186,6 @@ class VectorStore(ABC):
     async def reset(self) -> None:
         """Remove every row of every collection, and keep the collections."""
 
-    # ------------------------------------------------------------------ rows
     @abstractmethod
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
         """Write rows whole and delete others, all or nothing, idempotent; deleting an absent id is no error."""
@@ -227,7 +225,6 @@ class VectorStore(ABC):
         found = await self.get_many(collection, [id])
         return found[0] if found else None
 
-    # ------------------------------------------------------------------ reading
     @abstractmethod
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
         """The rows of highest cosine to the query, best first, equal ones by id; rows without a vector are out."""
@@ -269,7 +266,6 @@ class VectorStore(ABC):
         """Rows that still have no vector, at most `limit`; empty where a store cannot hold such rows."""
         return []
 
-    # ------------------------------------------------------------------ what recall keeps beside rows
     async def kept_rows(self, collection: str, filters: Filter | None = None) -> KeptRows | None:
         """The matching rows with what was kept beside them; None from a store that keeps nothing: `list` its rows."""
         return None
@@ -285,7 +281,6 @@ class VectorStore(ABC):
     async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
         """Give words that the store has their vectors; others are left out."""
 
-    # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
         """Return once everything applied so far would survive power loss."""
 

@@ -23,18 +23,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from perdure.backends import registry
 from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.caches.base import Cache, CacheError
-from perdure.backends.vector_stores.base import (
-    Hit,
-    Hits,
-    Names,
-    Point,
-    Vector,
-)
+from perdure.backends.vector_stores.base import Hit, Hits, Names, Point, Vector
 from perdure.backends.vector_stores.common.filter_clauses import filter_plain
 from perdure.backends.vector_stores.common.wrapper import Part, WrappingStore
 from perdure.domain.filter import And, Condition, Filter, Moment, Not, matches
-
-# Answers in a cache, and the marks that say which of them are still to be found; without the cache, none are.
 
 _log = logging.getLogger("perdure")
 
@@ -87,7 +79,6 @@ class Answers:
             return None
 
     def keep(self, key: str, answer: bytes) -> None:
-        """Keep an answer."""
         self._put({key: answer})
 
     def _put(self, values: Mapping[str, bytes], *, anyway: bool = False) -> bool:
@@ -167,7 +158,6 @@ def digest(*parts: bytes | str) -> str:
 
 
 def dump(hits: Hits, moments: Sequence[str]) -> bytes:
-    """An answer as it is kept."""
     return json.dumps([list(moments), [[hit.id, hit.score, hit.payload] for hit in hits]]).encode()
 
 
@@ -210,43 +200,33 @@ class CachedVectorStore(WrappingStore):
         kept = f"answers in the cache, out of reach, keep it for at most {settings.ttl:g} seconds"
         self.scrub_note = "; ".join(note for note in (self.scrub_note, kept) if note)  # type: ignore[misc]  # as durable
 
-    # ------------------------------------------------------------------ life
     async def open(self) -> None:
-        """Open the store behind."""
         await super().open()
         self._identity = await self._store.identity()
 
     async def close(self) -> None:
-        """Close both."""
         await super().close()
         await run_unit(self._cache.close)
 
-    # ------------------------------------------------------------------ collections
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection, and what was cached of it."""
         await self._writing([self._whole(name)], lambda: self._store.delete_collection(name))
 
     async def reset(self) -> None:
-        """Remove every row of every collection, and all that was cached."""
         names = await self._store.list_collections()
         await self._writing([self._whole(name) for name in names], self._store.reset)
 
-    # ------------------------------------------------------------------ rows
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
-        """Write and delete rows; the users that they had and that they have get new marks."""
         points = list(puts)
         users = await self._users_of(collection, [*(point.id for point in points), *deletes])
         users |= {_user(point.payload) for point in points}
         await self._writing(self._marks(collection, users), lambda: self._store.apply(collection, points, deletes))
 
     async def recount(self, collection: str, puts: Sequence[Point]) -> None:
-        """Write counts; what is cached stays true but for them."""
         await self._store.recount(collection, puts)
 
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
     ) -> None:
-        """Replace a row's vector or payload; the users that it had and has get new marks."""
         users = await self._users_of(collection, [id])
         if payload is not None:
             users.add(_user(payload))
@@ -255,9 +235,7 @@ class CachedVectorStore(WrappingStore):
     async def _users_of(self, collection: str, ids: Sequence[str]) -> set[str | None]:
         return {_user(point.payload) for point in await self._store.get_many(collection, ids)} if ids else set()
 
-    # ------------------------------------------------------------------ reading
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
-        """The nearest rows, from the cache if it is known that they are still these."""
         numbers = np.ascontiguousarray(query_vector, dtype=np.float32)
         found = await self._cached(
             ("vector", numbers.tobytes(), str(numbers.shape)),
@@ -271,7 +249,6 @@ class CachedVectorStore(WrappingStore):
     async def keyword_search(
         self, collection: str, text: str, limit: int, filters: Filter | None = None
     ) -> Hits | None:
-        """The rows that share words, from the cache if it is known that they are still these."""
         return await self._cached(
             ("words", text),
             collection,
@@ -280,7 +257,6 @@ class CachedVectorStore(WrappingStore):
             lambda: self._store.keyword_search(collection, text, limit, filters),
         )
 
-    # ------------------------------------------------------------------ the cache
     async def _cached(
         self, what: Sequence[bytes | str], collection: str, limit: int, filters: Filter | None, ask: Ask
     ) -> Hits | None:

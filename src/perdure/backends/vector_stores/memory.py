@@ -12,43 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from perdure.backends.vector_stores.base import (
-    CollectionInfo,
-    Hit,
-    Hits,
-    Names,
-    Page,
-    Point,
-    Points,
-    Vector,
-)
-from perdure.backends.vector_stores.common.rows import (
-    Listing,
-    ListingStore,
-    check_dimension,
-    check_id,
-    check_limit,
-    check_payload,
-    check_same_dimension,
-    check_vector,
-    copy_payload,
-    place_of,
-    write_cursor,
-)
-from perdure.backends.vector_stores.common.scoring import (
-    Matrix,
-    exact_scores,
-    sum_rarities,
-    unit,
-    unit_rows,
-    word_scores,
-)
+from perdure.backends.vector_stores.base import CollectionInfo, Hit, Hits, Names, Page, Point, Points, Vector
+from perdure.backends.vector_stores.common import rows as row_checks
+from perdure.backends.vector_stores.common import scoring
 from perdure.domain.errors import NoCollectionError, NotFoundError, VectorStoreError
 from perdure.domain.filter import And, Condition, Filter, matches
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import query_words, words
-
-# The rows of a collection in this process, also by each scope, so that a user's are found among many.
 
 
 @dataclass(slots=True)
@@ -64,20 +34,20 @@ class Row:
     def point(self) -> Point:
         """As the port gives it, of the caller's own."""
         vector = None if self.vector is None else self.vector.copy()
-        return Point(self.id, vector, copy_payload(self.payload))
+        return Point(self.id, vector, row_checks.copy_payload(self.payload))
 
     def hit(self, score: float) -> Hit:
         """As a search gives it."""
-        return Hit(self.id, float(score), copy_payload(self.payload))
+        return Hit(self.id, float(score), row_checks.copy_payload(self.payload))
 
 
 def checked_row(point: Point, dimension: int) -> Row:
     """The row of a point that is sound; InvalidInputError otherwise."""
-    payload = check_payload(point.payload)
+    payload = row_checks.check_payload(point.payload)
     text = payload.get("memory")
     found = words(text) if isinstance(text, str) else []
-    vector = None if point.vector is None else check_vector(point.vector, dimension)
-    return Row(check_id(point.id), vector, payload, frozenset(found), len(found))
+    vector = None if point.vector is None else row_checks.check_vector(point.vector, dimension)
+    return Row(row_checks.check_id(point.id), vector, payload, frozenset(found), len(found))
 
 
 @dataclass(slots=True)
@@ -86,19 +56,18 @@ class Shelf:
 
     dimension: int
     rows: dict[str, Row] = field(default_factory=dict)
-    matrix: tuple[dict[str, int], Matrix] | None = None
+    matrix: tuple[dict[str, int], scoring.Matrix] | None = None
 
-    def units(self) -> tuple[dict[str, int], Matrix]:
+    def units(self) -> tuple[dict[str, int], scoring.Matrix]:
         """Where each embedded row stands in the matrix of unit vectors, and that matrix."""
         if self.matrix is None:
             embedded = [row for row in self.rows.values() if row.vector is not None]
             vectors = [row.vector for row in embedded if row.vector is not None]
             raw = np.stack(vectors) if vectors else np.empty((0, self.dimension), np.float32)
-            self.matrix = {row.id: place for place, row in enumerate(embedded)}, unit_rows(raw)
+            self.matrix = {row.id: place for place, row in enumerate(embedded)}, scoring.unit_rows(raw)
         return self.matrix
 
     def matching(self, filters: Filter | None) -> list[Row]:
-        """The rows that satisfy the filter, in no order."""
         return [row for row in self.rows.values() if matches(filters, row.payload)]
 
 
@@ -136,7 +105,6 @@ class Collection:
                     del self._scopes[key]
 
     def clear(self) -> None:
-        """Let go of all rows."""
         self.all = Shelf(self.dimension)
         self._scopes.clear()
 
@@ -158,7 +126,7 @@ def _keys(row: Row) -> list[tuple[str, str]]:
     return [(name, row.payload[name]) for name in SCOPE_FIELDS if isinstance(row.payload.get(name), str)]
 
 
-class MemoryVectorStore(ListingStore):
+class MemoryVectorStore(row_checks.ListingStore):
     """Keeps rows in this process; each instance has its own, and closing it deletes them."""
 
     name: ClassVar[str] = "memory"
@@ -176,46 +144,37 @@ class MemoryVectorStore(ListingStore):
         self._lock = threading.RLock()
 
     async def open(self) -> None:
-        """Make the store usable."""
         with self._lock:
             if self._collections is None:
                 self._collections = {}
 
     async def close(self) -> None:
-        """Forget everything."""
         with self._lock:
             self._collections = None
 
     async def identity(self) -> str:
-        """An id of this instance."""
         return self._identity
 
-    # ------------------------------------------------------------------ collections
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
-        """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
-        check_dimension(dimension)
+        row_checks.check_dimension(dimension)
         with self._lock:
             collection = self._all().setdefault(name, Collection(name, dimension, model))
-            check_same_dimension(name, collection.dimension, dimension)
+            row_checks.check_same_dimension(name, collection.dimension, dimension)
 
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection and its rows."""
         with self._lock:
             self._all().pop(name, None)
 
     async def list_collections(self) -> Names:
-        """The names of all collections, sorted."""
         with self._lock:
             return sorted(self._all())
 
     async def get_collection_info(self, name: str) -> CollectionInfo:
-        """Row count, dimension and model of a collection."""
         with self._lock:
             collection = self._get(name)
             return CollectionInfo(name, len(collection.all.rows), collection.dimension, collection.model)
 
     async def reset(self) -> None:
-        """Remove every row of every collection, and keep the collections."""
         with self._lock:
             for collection in self._all().values():
                 collection.clear()
@@ -231,22 +190,19 @@ class MemoryVectorStore(ListingStore):
         except KeyError:
             raise NoCollectionError(name) from None
 
-    # ------------------------------------------------------------------ rows
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
-        """Write rows whole and delete others, all or nothing; an id that is in both is written."""
         with self._lock:
             target = self._get(collection)
             rows = [checked_row(point, target.dimension) for point in puts]
-            target.remove([check_id(id) for id in deletes])
+            target.remove([row_checks.check_id(id) for id in deletes])
             target.put(rows)
 
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
     ) -> None:
-        """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
         with self._lock:
             target = self._get(collection)
-            old = target.all.rows.get(check_id(id))
+            old = target.all.rows.get(row_checks.check_id(id))
             if old is None:
                 raise NotFoundError(f"there is no row {id!r} in collection {collection!r}")
             point = Point(
@@ -255,57 +211,51 @@ class MemoryVectorStore(ListingStore):
             target.put([checked_row(point, target.dimension)])
 
     async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
-        """The rows of the ids that exist, in the order asked."""
         with self._lock:
             rows = self._get(collection).all.rows
-            return [rows[id].point() for id in map(check_id, ids) if id in rows]
+            return [rows[id].point() for id in map(row_checks.check_id, ids) if id in rows]
 
-    # ------------------------------------------------------------------ reading
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows of highest cosine to the query, best first, equal ones by id."""
-        limit = check_limit(limit)
+        limit = row_checks.check_limit(limit)
         with self._lock:
             target = self._get(collection)
-            query = unit(check_vector(query_vector, target.dimension, "query_vector"))
+            query = scoring.unit(row_checks.check_vector(query_vector, target.dimension, "query_vector"))
             shelf = target.shelf(filters)
             places, matrix = shelf.units()
             rows = [row for row in shelf.matching(filters) if row.vector is not None]
-            scores = exact_scores(matrix[[places[row.id] for row in rows]], query)
+            scores = scoring.exact_scores(matrix[[places[row.id] for row in rows]], query)
             return _best(rows, scores, limit)
 
     async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows that share words with the text, by BM25, best first, equal ones by id."""
-        limit = check_limit(limit)
+        limit = row_checks.check_limit(limit)
         asked = query_words(text)
         with self._lock:
             rows = self._get(collection).shelf(filters).matching(filters)
             postings = [np.array([n for n, row in enumerate(rows) if word in row.words], np.int64) for word in asked]
-            found, weights = sum_rarities(postings, len(rows))
+            found, weights = scoring.sum_rarities(postings, len(rows))
             hits = [rows[n] for n in found]
             lengths = np.array([row.length for row in hits], np.float64)
-            return _best(hits, word_scores(weights, lengths), limit)
+            return _best(hits, scoring.word_scores(weights, lengths), limit)
 
-    async def _list(self, collection: str, wanted: Listing) -> Page:
+    async def _list(self, collection: str, wanted: row_checks.Listing) -> Page:
         limit, after = wanted.limit, wanted.after
         with self._lock:
             rows = self._get(collection).shelf(wanted.filters).matching(wanted.filters)
-            placed = sorted(((place_of(row.id, row.payload), row) for row in rows), key=lambda pair: pair[0])
+            placed = sorted(((row_checks.place_of(row.id, row.payload), row) for row in rows), key=lambda pair: pair[0])
             left = [pair for pair in placed if after is None or pair[0] > after]
             page = left if limit is None else left[:limit]
             points = [
-                row.point() if wanted.with_vectors else Point(row.id, None, copy_payload(row.payload))
+                row.point() if wanted.with_vectors else Point(row.id, None, row_checks.copy_payload(row.payload))
                 for _, row in page
             ]
-            return Page(points, write_cursor(page[-1][0]) if len(page) < len(left) else None)
+            return Page(points, row_checks.write_cursor(page[-1][0]) if len(page) < len(left) else None)
 
     async def count(self, collection: str, filters: Filter | None = None) -> int:
-        """How many rows match."""
         with self._lock:
             return len(self._get(collection).shelf(filters).matching(filters))
 
     async def unembedded(self, collection: str, limit: int) -> Points:
-        """Rows that still have no vector, at most `limit`, by id."""
-        limit = check_limit(limit)
+        limit = row_checks.check_limit(limit)
         with self._lock:
             bare = [row for row in self._get(collection).all.rows.values() if row.vector is None]
             return [row.point() for row in sorted(bare, key=lambda row: row.id)[:limit]]

@@ -18,22 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from pinecone import (
-    ApiError,
-    ConflictError,
-    ForbiddenError,
-    Index,
-    IndexModel,
-    NotFoundError,
-    Pinecone,
-    PineconeConnectionError,
-    PineconeError,
-    PineconeTimeoutError,
-    RateLimitError,
-    RetryConfig,
-    ServiceError,
-    UnauthorizedError,
-)
+import pinecone
 from pinecone import Vector as PineconeVector
 from pydantic import Field, SecretStr, field_validator
 
@@ -103,8 +88,6 @@ GRAMMAR = Grammar[Clause](
 )
 
 
-# Rows as Pinecone keeps them: a record of values and flat metadata, of a bounded size.
-
 Record = dict[str, Any]
 
 BEACON = "beacon"
@@ -149,7 +132,6 @@ def record_of(document: Document, dimension: int) -> Record:
 
 
 def somewhere(dimension: int) -> list[float]:
-    """Any vector."""
     return [1.0, *[0.0] * (dimension - 1)]
 
 
@@ -159,11 +141,8 @@ def row_of(metadata: Mapping[str, Any] | None, values: Sequence[float] | None) -
     return decode(str(metadata["record"]), values)
 
 
-def batches(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """The records in as few requests as Pinecone allows."""
-    return bounded_batches(
-        records, lambda record: len(json.dumps(record).encode()), most_size=_MOST_BYTES, most_items=_MOST_RECORDS
-    )
+def size_of(record: Record) -> int:
+    return len(json.dumps(record).encode())
 
 
 MOST_HITS = 10_000
@@ -188,37 +167,35 @@ class Project:
         self._deployment = dict(deployment)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._open: dict[str, Index] = {}
-        self._client = Pinecone(
+        self._open: dict[str, pinecone.Index] = {}
+        self._client = pinecone.Pinecone(
             api_key=key,
             host=base_url or "",
             timeout=timeout,
             connection_pool_maxsize=_CONNECTIONS,
-            retry_config=RetryConfig(max_retries=0),
+            retry_config=pinecone.RetryConfig(max_retries=0),
         )
 
     def close(self) -> None:
-        """Close every open index."""
         with self._lock:
             for index in self._open.values():
                 index.close()
             self._open.clear()
             self._client.close()
 
-    def described(self, name: str) -> IndexModel | None:
-        """What Pinecone says of an index, or None."""
+    def described(self, name: str) -> pinecone.IndexModel | None:
         try:
             return self._client.indexes.describe(name)
-        except NotFoundError:
+        except pinecone.NotFoundError:
             return None
 
-    def make(self, name: str, dimension: int, tags: Mapping[str, str] | None = None) -> IndexModel:
+    def make(self, name: str, dimension: int, tags: Mapping[str, str] | None = None) -> pinecone.IndexModel:
         """An index that is ready; one that another process has just made is taken."""
         if self.described(name) is None:
             with self._lock:
                 self._open.pop(name, None)  # one that is made again has another host
             values = {"type": "dense_vector", "dimension": dimension, "metric": "dotproduct"}
-            with contextlib.suppress(ConflictError):
+            with contextlib.suppress(pinecone.ConflictError):
                 self._client.indexes.create(
                     name=name,
                     schema={"fields": {"_values": values}},
@@ -236,18 +213,17 @@ class Project:
             time.sleep(1)
 
     def space(self, index: str, namespace: str, dimension: int) -> Space:
-        """A namespace of an index that exists."""
         with self._lock:
             if index not in self._open:
                 self._open[index] = _without_retries(self._client.index(name=index))
             return Space(self._open[index], namespace, dimension, self._timeout)
 
 
-def _without_retries(index: Index) -> Index:
+def _without_retries(index: pinecone.Index) -> pinecone.Index:
     """Tell the client of an index, which has no setting for it, to try everything once: we have our own retries."""
     transport: Any = getattr(getattr(getattr(index, "_http", None), "_client", None), "_transport", None)
     if hasattr(transport, "_config"):
-        transport._config = RetryConfig(max_retries=0)
+        transport._config = pinecone.RetryConfig(max_retries=0)
     return index
 
 
@@ -255,7 +231,7 @@ def _without_retries(index: Index) -> Index:
 class Space:
     """One namespace; what its methods have written can be read by everybody."""
 
-    index: Index
+    index: pinecone.Index
     namespace: str
     dimension: int
     timeout: float
@@ -263,29 +239,27 @@ class Space:
     def make(self, fields: Sequence[str]) -> None:
         """Make it, with the fields that can be filtered by; one that exists is left alone."""
         schema = {"fields": {name: {"filterable": True} for name in fields}}
-        with contextlib.suppress(ConflictError):
+        with contextlib.suppress(pinecone.ConflictError):
             self.index.create_namespace(name=self.namespace, schema=schema)
         self.write([], [])
 
     def remove(self) -> None:
         """Remove it with all its records; one that is gone is no error."""
-        with contextlib.suppress(NotFoundError):
+        with contextlib.suppress(pinecone.NotFoundError):
             self.index.delete_namespace(name=self.namespace)
 
     def clear(self) -> None:
-        """Remove all its rows."""
-        with contextlib.suppress(NotFoundError):
+        with contextlib.suppress(pinecone.NotFoundError):
             self.index.delete(delete_all=True, namespace=self.namespace)
         self.write([], [])
 
     def write(self, records: Sequence[Record], deletes: Sequence[str]) -> None:
-        """Remove records, then write others."""
         for start in range(0, len(deletes), _IDS):
             self.index.delete(ids=list(deletes[start : start + _IDS]), namespace=self.namespace)
         committed = None
         # A delete's place in the log is not told: the place of a later write stands for it.
         beacon = {"id": BEACON, "values": somewhere(self.dimension)}
-        for batch in batches(records or [beacon]):
+        for batch in bounded_batches(records or [beacon], size_of, most_size=_MOST_BYTES, most_items=_MOST_RECORDS):
             answer = self.index.upsert(vectors=batch, namespace=self.namespace)
             committed = answer.response_info.lsn_committed if answer.response_info else None
         if committed is not None:  # a service that tells none shows what it has at once
@@ -312,7 +286,6 @@ class Space:
             yield self.index.fetch(ids=list(ids[start : start + step]), namespace=self.namespace).vectors
 
     def pages(self, where: Mapping[str, Any]) -> Iterator[list[PineconeVector]]:
-        """Every record that satisfies the filter."""
         after: str | None = None
         while True:
             answer = self.index.fetch_by_metadata(
@@ -330,21 +303,22 @@ class Space:
 
 
 def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
-    """What an exception of the client means; None for one that is not the client's."""
     if isinstance(error, NotYetReadable):
         return Failure(f"{address} took a write, and did not show it within {timeout:g} s: it may still come")
-    if isinstance(error, PineconeTimeoutError):
+    if isinstance(error, pinecone.PineconeTimeoutError):
         return Failure(f"no answer from {address} within {timeout:g} s: raise timeout, or look at its state", True)
-    if isinstance(error, PineconeConnectionError):
+    if isinstance(error, pinecone.PineconeConnectionError):
         return Failure(f"no connection to {address}: check base_url and the network", True)
-    if isinstance(error, UnauthorizedError):
+    if isinstance(error, pinecone.UnauthorizedError):
         return Failure(f"{address} refused the API key: give a valid one as api_key or in PINECONE_API_KEY")
-    if isinstance(error, ApiError):
+    if isinstance(error, pinecone.ApiError):
         said = f"{address} answered {error.status_code}: {error.message[:_LONGEST_MESSAGE]}"
-        if isinstance(error, ForbiddenError):
+        if isinstance(error, pinecone.ForbiddenError):
             return Failure(f"{said} (the key lacks a right, or the project is at a limit of its plan)")
-        return Failure(said, isinstance(error, (RateLimitError, ServiceError)) or error.status_code == 408)
-    return Failure(f"{address}: {str(error)[:_LONGEST_MESSAGE]}") if isinstance(error, PineconeError) else None
+        return Failure(
+            said, isinstance(error, (pinecone.RateLimitError, pinecone.ServiceError)) or error.status_code == 408
+        )
+    return Failure(f"{address}: {str(error)[:_LONGEST_MESSAGE]}") if isinstance(error, pinecone.PineconeError) else None
 
 
 T = TypeVar("T")
@@ -362,12 +336,14 @@ def plain_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A collection as the list of collections has it."""
+    """A collection as the list of collections has it.
+
+    A `generation` for each time that one of this name was made: each has a namespace of its own.
+    """
 
     name: str
     shape: Shape
     generation: int
-    """How often a collection of this name has been made: each has a namespace of its own."""
     live: bool = True
 
     def metadata(self) -> dict[str, Any]:
@@ -396,6 +372,8 @@ class PineconeVectorStore(DocumentStore[Clause]):
     most_hits: ClassVar[int] = MOST_HITS
     keeps_bare: ClassVar[bool] = False
     grammar = GRAMMAR
+    settings: Settings
+    _client: Project
 
     class Settings(EngineSettings):
         """Who we are, where new indexes are made, and which names are ours."""
@@ -422,11 +400,9 @@ class PineconeVectorStore(DocumentStore[Clause]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         self._key = key_or_fail(settings.api_key, needed=True, section="vector_store", variable="PINECONE_API_KEY")
         self._known: dict[str, _Entry] = {}
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         given = self.settings
         deployment = {"deployment_type": "managed", "cloud": given.cloud, "region": given.region}
@@ -448,16 +424,11 @@ class PineconeVectorStore(DocumentStore[Clause]):
         self._known.clear()
 
     @property
-    def _project(self) -> Project:
-        assert isinstance(self._client, Project), "between _connect and _disconnect"
-        return self._client
-
-    @property
     def _registry(self) -> str:
         return f"{self.settings.index}-collections"
 
     def _identity(self) -> str:
-        found = self._project.described(self._registry)
+        found = self._client.described(self._registry)
         if found is None or not found.tags:
             raise VectorStoreError(f"pinecone: the index {self._registry!r}, which lists all collections, is gone")
         return f"{found.tags[_IDENTITY]}/{self.settings.namespace}"
@@ -465,9 +436,8 @@ class PineconeVectorStore(DocumentStore[Clause]):
     def _failure(self, error: Exception) -> Failure | None:
         return failure_of(error, self.settings.base_url or "https://api.pinecone.io", self.settings.timeout)
 
-    # ------------------------------------------------------------------ collections
     def _catalogue(self) -> Space:
-        return self._project.space(self._registry, self.settings.namespace, 1)
+        return self._client.space(self._registry, self.settings.namespace, 1)
 
     def _entry(self, name: str) -> _Entry | None:
         """What the list has of a name now, deleted collections included."""
@@ -496,7 +466,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
             return
         # Processes that make it at one time count alike, and so make the same namespace.
         entry = _Entry(name, shape, entry.generation + 1 if entry else 1)
-        self._project.make(f"{self.settings.index}-{shape.dimension}", shape.dimension)
+        self._client.make(f"{self.settings.index}-{shape.dimension}", shape.dimension)
         self._space(entry).make(INDEXED)
         self._enter(entry)
 
@@ -513,7 +483,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
     def _space(self, entry: _Entry) -> Space:
         namespace = f"{self.settings.namespace}.{plain_name(entry.name)}.{entry.generation}"
         dimension = entry.shape.dimension
-        return self._project.space(f"{self.settings.index}-{dimension}", namespace, dimension)
+        return self._client.space(f"{self.settings.index}-{dimension}", namespace, dimension)
 
     def _looked_up(self, name: str) -> _Entry:
         """A collection as it is now, whatever was known of it."""
@@ -532,7 +502,6 @@ class PineconeVectorStore(DocumentStore[Clause]):
             found = read(self._space(now))
         return found
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         entry = self._looked_up(name)
         records = [record_of(document, entry.shape.dimension) for document in documents]

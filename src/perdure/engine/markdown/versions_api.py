@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perdure.backends.git.base import BOOKKEEPING, Commit, Replaced, Stands, Step, Tell, Versions
+from perdure.backends.git.base import BOOKKEEPING, Commit, Replaced, Stands, Step, Tell
 from perdure.backends.markdown.base import FileStore
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import ConfigError, ConflictError, PerdureError
@@ -27,6 +27,9 @@ from perdure.engine.markdown.sync import ACTOR, sync_files
 from perdure.engine.markdown.write_context import LINES, MENDED, UNREAD, lines_of, message_of, of_replaced, shown
 from perdure.pipeline.curation.rules.reconciliation import decide
 from perdure.pipeline.curation.rules.slots import read
+
+if TYPE_CHECKING:
+    from perdure.backends.git.snapshots import GitVersions
 
 # Merges: which of two contradicting facts of two branches wins, as if one had been said after the other.
 
@@ -156,7 +159,7 @@ _LOOK, _LONGEST_LOOK = 0.01, 0.1
 class CommitWorker:
     """Commits one kernel's changes of files."""
 
-    def __init__(self, kernel: Kernel, versions: Versions) -> None:
+    def __init__(self, kernel: Kernel, versions: GitVersions) -> None:
         self._kernel = kernel
         self.versions = versions
         self._worker = Worker(self._work)

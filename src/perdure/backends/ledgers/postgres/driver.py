@@ -37,7 +37,6 @@ def escape(plain: str) -> str:
 
 
 def unescape(escaped: str) -> str:
-    """The text that `escape` was given."""
     return escaped.replace(f"{_MARK}0", "\x00").replace(f"{_MARK}1", _MARK)
 
 
@@ -130,7 +129,6 @@ class PostgresOwners(Owners):
             _LEFT_TO_THE_PARENT.append(claim.connection)
 
     def intact(self) -> bool:
-        """Whether the connection is open, as far as this side knows."""
         return self._claim is None or not self._claim.connection.closed
 
     def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
@@ -192,7 +190,6 @@ _TOO_LONG = "54000"
 
 
 def in_our_words(error: psycopg.Error, name: str, lock_timeout: float) -> PerdureError:
-    """The error of a ledger with this name."""
     state = error.sqlstate
     if state in _LOCKED:
         return locked(name, lock_timeout)
@@ -210,7 +207,6 @@ def in_our_words(error: psycopg.Error, name: str, lock_timeout: float) -> Perdur
 
 
 def locked(name: str, lock_timeout: float) -> LedgerError:
-    """The error of one who waited too long."""
     return LedgerError(f"the ledger {name} was locked by another writer for more than {lock_timeout:g} s; {_UNCHANGED}")
 
 

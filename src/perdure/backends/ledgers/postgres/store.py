@@ -116,9 +116,7 @@ class PostgresDatabase(Database):
         """Host, port, database and schema as the address gives them; two spellings of a host are two identities."""
         return self._sessions.name
 
-    # ------------------------------------------------------------------ life
     def open(self) -> None:
-        """Make the schema where it is missing, and the pool."""
         from sqlalchemy import create_engine
         from sqlalchemy.pool import QueuePool
 
@@ -150,13 +148,11 @@ class PostgresDatabase(Database):
                 )
 
     def prepare(self, connection: Connection) -> None:
-        """Keep samples of the user's text out of the planner's statistics."""
         from perdure.backends.ledgers.postgres import driver
 
         driver.keep_no_samples(connection)
 
     def close(self) -> None:
-        """Close the pooled connections."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
@@ -169,10 +165,8 @@ class PostgresDatabase(Database):
         self._turnstile = _TURNSTILES.of(self.identity)
         self.owners.abandon()
 
-    # ------------------------------------------------------------------ transactions
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A snapshot: REPEATABLE READ, READ ONLY."""
         engine = self._opened().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with self._told(), engine.connect() as connection:
             yield connection
@@ -220,7 +214,6 @@ class PostgresDatabase(Database):
             raise LedgerError(f"the ledger {self.identity} is not open")
         return self._engine
 
-    # ------------------------------------------------------------------ failures
     @contextmanager
     def _told(self) -> Iterator[None]:
         """The driver's errors end here, chain and all: their details may quote what is stored."""
@@ -233,7 +226,6 @@ class PostgresDatabase(Database):
             raise self._meaning(error) from None
 
     def translate(self, error: Exception) -> PerdureError | None:
-        """The server's errors, by what can be done about them."""
         from psycopg import Error
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -261,7 +253,6 @@ class PostgresDatabase(Database):
 
         return locked(self.identity, self._timeout)
 
-    # ------------------------------------------------------------------ upkeep
     def scrub(self) -> bool:
         """Rewrite the tables (VACUUM FULL) once nobody reads an older state; the server's log is out of reach."""
         from psycopg.sql import Identifier
@@ -274,7 +265,6 @@ class PostgresDatabase(Database):
             return rewrite(connection, self._scrubbers, map(Identifier, metadata.tables), options="FULL")
 
     def check(self) -> list[str]:
-        """Indexes that are not whole, and tables that cannot be read."""
         from perdure.backends.ledgers.postgres import driver
 
         engine = self._opened().execution_options(isolation_level="AUTOCOMMIT")
@@ -282,7 +272,6 @@ class PostgresDatabase(Database):
             return driver.check(connection)
 
     def size(self) -> int:
-        """The tables with their indexes."""
         from perdure.backends.ledgers.postgres import driver
 
         with self.reading() as connection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from perdure.domain.access import ApiKey, AuditEntry, Promotion
@@ -28,6 +28,8 @@ R = TypeVar("R", bound="Record")
 #
 # As everywhere in a ledger, LedgerError where the database fails, with nothing applied, and where it is not open.
 
+Ids: TypeAlias = Sequence[str]
+"""Ids of memories, episodes, jobs."""
 Where = Mapping[str, Any]
 """What fields must hold: a value, None for none, a list for any of several, or `Among`."""
 
@@ -285,13 +287,7 @@ class Sessions(ABC):
 
     @abstractmethod
     async def put_state(
-        self,
-        session_id: str,
-        state: Mapping[str, Any],
-        until: str,
-        *,
-        episodes: Sequence[str] = (),
-        memories: Sequence[str] = (),
+        self, session_id: str, state: Mapping[str, Any], until: str, *, episodes: Ids = (), memories: Ids = ()
     ) -> bool:
         """Keep what the session has come to until a moment; an empty state takes the earlier one away.
 

@@ -7,21 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Select,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from perdure.backends.ledgers.repositories.base import Jobs
 from perdure.backends.ledgers.sql.tables import (
@@ -45,11 +31,11 @@ from perdure.backends.ledgers.sql.units import ConnectionLostError, Runner, Tran
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 
-_RELEASE = update(jobs).where(jobs.c.batch_id == bindparam("batch")).values(batch_id=None)
+_RELEASE = sa.update(jobs).where(jobs.c.batch_id == sa.bindparam("batch")).values(batch_id=None)
 """Kept, because every batch that is applied needs it."""
 _OWNERS = (
-    select(jobs.c.owner)
-    .where(jobs.c.state == "processing", jobs.c.kind.in_(bindparam("kinds", expanding=True)))
+    sa.select(jobs.c.owner)
+    .where(jobs.c.state == "processing", jobs.c.kind.in_(sa.bindparam("kinds", expanding=True)))
     .distinct()
 )
 
@@ -85,7 +71,7 @@ def _row(job: Job, number: int, batch: str | None, now: str) -> dict[str, Any]:
     }
 
 
-def release_jobs(connection: Connection, batch: str) -> None:
+def release_jobs(connection: sa.Connection, batch: str) -> None:
     """The batch is applied: its jobs can be taken."""
     connection.execute(_RELEASE, {"batch": batch})
 
@@ -125,62 +111,62 @@ def _take(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None
     The database has one writer at a time, which waited for its turn and sees all that was taken before.
     """
     for owner in _dead(tx, kinds):
-        tx.connection.execute(update(jobs).where(_held_by(owner)).values(state="pending", owner=None))
+        tx.connection.execute(sa.update(jobs).where(_held_by(owner)).values(state="pending", owner=None))
     other = jobs.alias()
-    first = or_(
+    first = sa.or_(
         other.c.state == "processing",
-        and_(*_asked(other, kinds, scope), *_waiting(other, tx.now), other.c.seq < jobs.c.seq),
+        sa.and_(*_asked(other, kinds, scope), *_waiting(other, tx.now), other.c.seq < jobs.c.seq),
     )
-    in_the_way = select(other.c.seq).where(
+    in_the_way = sa.select(other.c.seq).where(
         other.c.memory_id == jobs.c.memory_id, other.c.kind == jobs.c.kind, other.c.seq != jobs.c.seq, first
     )
-    query = select(jobs).where(*_asked(jobs, kinds, scope), *_waiting(jobs, tx.now), ~in_the_way.exists())
+    query = sa.select(jobs).where(*_asked(jobs, kinds, scope), *_waiting(jobs, tx.now), ~in_the_way.exists())
     rows = tx.connection.execute(query.order_by(jobs.c.seq).limit(limit)).mappings().all()
-    mine = update(jobs).values(state="processing", owner=tx.writer.owner)
+    mine = sa.update(jobs).values(state="processing", owner=tx.writer.owner)
     change_with(tx.connection, mine, jobs.c.id, [row["id"] for row in rows])
     return [_job({**row, "state": "processing"}) for row in rows]
 
 
 def _dead(tx: Transaction, kinds: Sequence[str]) -> list[str]:
-    """Owners of jobs who are not alive any more."""
     owners = tx.connection.execute(_OWNERS, {"kinds": kinds}).scalars().all()
     return [owner for owner in owners if owner != tx.writer.owner and not tx.writer.alive(owner, tx.connection)]
 
 
-def _held_by(owner: str) -> ColumnElement[bool]:
-    return and_(jobs.c.state == "processing", jobs.c.owner == owner)
+def _held_by(owner: str) -> sa.ColumnElement[bool]:
+    return sa.and_(jobs.c.state == "processing", jobs.c.owner == owner)
 
 
-def _asked(table: FromClause, kinds: Sequence[str], scope: Scope | None) -> list[ColumnElement[bool]]:
+def _asked(table: sa.FromClause, kinds: Sequence[str], scope: Scope | None) -> list[sa.ColumnElement[bool]]:
     """Of these kinds, behind these walls, and of changes that are applied."""
     return [table.c.kind.in_(kinds), table.c.batch_id.is_(None), *in_scope(table, scope)]
 
 
-def _waiting(table: FromClause, now: str) -> list[ColumnElement[bool]]:
+def _waiting(table: sa.FromClause, now: str) -> list[sa.ColumnElement[bool]]:
     return [table.c.state == "pending", table.c.not_before <= now]
 
 
 @cache
-def _due(walls: tuple[str, ...]) -> Select[tuple[int]]:
+def _due(walls: tuple[str, ...]) -> sa.Select[tuple[int]]:
     """What is due behind walls of these names: each search asks, and making the question takes longer than asking."""
-    kinds: BindParameter[Any] = bindparam("kinds", expanding=True)
-    dead: BindParameter[Any] = bindparam("dead", expanding=True)
-    inside = [jobs.c[name] == bindparam(name) for name in walls]
-    asked = (jobs.c.kind.in_(kinds), jobs.c.batch_id.is_(None), *inside, jobs.c.not_before <= bindparam("now"))
-    return select(jobs.c.seq).where(*asked, _free(dead)).limit(1)
+    kinds: sa.BindParameter[Any] = sa.bindparam("kinds", expanding=True)
+    dead: sa.BindParameter[Any] = sa.bindparam("dead", expanding=True)
+    inside = [jobs.c[name] == sa.bindparam(name) for name in walls]
+    asked = (jobs.c.kind.in_(kinds), jobs.c.batch_id.is_(None), *inside, jobs.c.not_before <= sa.bindparam("now"))
+    return sa.select(jobs.c.seq).where(*asked, _free(dead)).limit(1)
 
 
-def _free(dead: Sequence[str] | BindParameter[Any]) -> ColumnElement[bool]:
+def _free(dead: Sequence[str] | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
     """Taken by nobody who lives, and not waiting for another one of its memory and kind that is."""
     other = jobs.alias()
-    busy = select(other.c.seq).where(
+    busy = sa.select(other.c.seq).where(
         other.c.memory_id == jobs.c.memory_id,
         other.c.kind == jobs.c.kind,
         other.c.state == "processing",
         other.c.owner.not_in(dead),
     )
-    return or_(
-        and_(jobs.c.state == "pending", ~busy.exists()), and_(jobs.c.state == "processing", jobs.c.owner.in_(dead))
+    return sa.or_(
+        sa.and_(jobs.c.state == "pending", ~busy.exists()),
+        sa.and_(jobs.c.state == "processing", jobs.c.owner.in_(dead)),
     )
 
 
@@ -192,12 +178,11 @@ def _job(row: Row) -> Job:
 @writes(Jobs.done, durable=False)
 def done(tx: Transaction, ids: Sequence[str]) -> None:
     """Let go of what this owner has; what another one took over meanwhile stays with that one."""
-    change_with(tx.connection, delete(jobs).where(_held_by(tx.writer.owner)), jobs.c.id, ids)
+    change_with(tx.connection, sa.delete(jobs).where(_held_by(tx.writer.owner)), jobs.c.id, ids)
 
 
 @writes(Jobs.failed, durable=False)
 def failed(tx: Transaction, id: str, error: str, *, not_before: str, park: bool) -> None:
-    """Count a try of this owner's."""
     values = {
         "state": "failed" if park else "pending",
         "owner": None,
@@ -205,45 +190,41 @@ def failed(tx: Transaction, id: str, error: str, *, not_before: str, park: bool)
         "not_before": moment_of(not_before, "not_before"),
         "error": " ".join(error.split()),
     }
-    tx.connection.execute(update(jobs).where(jobs.c.id == id, _held_by(tx.writer.owner)).values(values))
+    tx.connection.execute(sa.update(jobs).where(jobs.c.id == id, _held_by(tx.writer.owner)).values(values))
 
 
 @writes(Jobs.give_back, durable=False)
 def give_back(tx: Transaction, ids: Sequence[str], *, not_before: str) -> None:
-    """Put back what this owner has."""
     values = {"state": "pending", "owner": None, "not_before": moment_of(not_before, "not_before")}
-    change_with(tx.connection, update(jobs).where(_held_by(tx.writer.owner)).values(values), jobs.c.id, ids)
+    change_with(tx.connection, sa.update(jobs).where(_held_by(tx.writer.owner)).values(values), jobs.c.id, ids)
 
 
 @writes(Jobs.revive)
 def revive(tx: Transaction, kinds: Sequence[str]) -> int:
-    """Let what is parked, or put off, be due."""
-    put_off = or_(jobs.c.state == "failed", and_(jobs.c.state == "pending", jobs.c.not_before > tx.now))
+    put_off = sa.or_(jobs.c.state == "failed", sa.and_(jobs.c.state == "pending", jobs.c.not_before > tx.now))
     values = {"state": "pending", "attempts": 0, "not_before": tx.now, "error": None}
-    return tx.connection.execute(update(jobs).where(*_asked(jobs, kinds, None), put_off).values(values)).rowcount
+    return tx.connection.execute(sa.update(jobs).where(*_asked(jobs, kinds, None), put_off).values(values)).rowcount
 
 
 @writes(Jobs.remove)
 def remove(tx: Transaction, memory_ids: Sequence[str]) -> int:
-    """Let go of the jobs of memories, whatever their state; how many."""
-    return change_with(tx.connection, delete(jobs), jobs.c.memory_id, memory_ids)
+    return change_with(tx.connection, sa.delete(jobs), jobs.c.memory_id, memory_ids)
 
 
-def release_orphans(connection: Connection) -> None:
+def release_orphans(connection: sa.Connection) -> None:
     """Let the jobs be taken whose batch the journal does not hold any more, because its memories were erased."""
-    connection.execute(update(jobs).where(_is_orphan()).values(batch_id=None))
+    connection.execute(sa.update(jobs).where(_is_orphan()).values(batch_id=None))
 
 
-def _is_orphan() -> ColumnElement[bool]:
-    return and_(jobs.c.batch_id.is_not(None), jobs.c.batch_id.not_in(select(journal.c.batch_id)))
+def _is_orphan() -> sa.ColumnElement[bool]:
+    return sa.and_(jobs.c.batch_id.is_not(None), jobs.c.batch_id.not_in(sa.select(journal.c.batch_id)))
 
 
 @reads(Jobs.status)
 def status(tx: Transaction, kinds: Sequence[str], scope: Scope | None = None) -> QueueStatus:
-    """Count what waits; what a dead owner had waits as well."""
     dead = _dead(tx, kinds)
-    state = case((and_(jobs.c.state == "processing", jobs.c.owner.in_(dead)), "pending"), else_=jobs.c.state)
-    query = select(jobs.c.kind, state.label("stands"), func.count(), func.min(jobs.c.created_at).label("at"))
+    state = sa.case((sa.and_(jobs.c.state == "processing", jobs.c.owner.in_(dead)), "pending"), else_=jobs.c.state)
+    query = sa.select(jobs.c.kind, state.label("stands"), sa.func.count(), sa.func.min(jobs.c.created_at).label("at"))
     rows = tx.connection.execute(query.where(*_asked(jobs, kinds, scope)).group_by(jobs.c.kind, "stands")).all()
     totals = {"pending": 0, "processing": 0, "failed": 0}
     by_kind = dict.fromkeys(kinds, 0)
@@ -256,18 +237,17 @@ def status(tx: Transaction, kinds: Sequence[str], scope: Scope | None = None) ->
 
 @reads(Jobs.next_due)
 def next_due(tx: Transaction, kinds: Sequence[str]) -> str | None:
-    """The earliest moment at which `Jobs.take` would find something."""
     dead = _dead(tx, kinds)
-    query = select(func.min(jobs.c.not_before)).where(*_asked(jobs, kinds, None), _free(dead))
+    query = sa.select(sa.func.min(jobs.c.not_before)).where(*_asked(jobs, kinds, None), _free(dead))
     found: str | None = tx.connection.execute(query).scalar()
     return found
 
 
-def check(connection: Connection) -> list[str]:
+def check(connection: sa.Connection) -> list[str]:
     """Sentences about jobs that nobody could ever take."""
     wrong = {
         "wait for a batch that the journal does not hold": _is_orphan(),
-        "are being done by nobody": and_(jobs.c.state == "processing", jobs.c.owner.is_(None)),
+        "are being done by nobody": sa.and_(jobs.c.state == "processing", jobs.c.owner.is_(None)),
         "are of an unknown state": jobs.c.state.not_in(("pending", "processing", "failed")),
     }
     counts = {what: count_rows(connection, jobs, condition) for what, condition in wrong.items()}

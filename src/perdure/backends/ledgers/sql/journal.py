@@ -74,7 +74,6 @@ def write(
     remember: Remembered | None = None,
     jobs: Sequence[Job] = (),
 ) -> None:
-    """Journal one batch with its episodes, its answer and the jobs that follow."""
     batch = _one_batch(entries)
     if entries:
         numbers = take_numbers(tx.connection, "change", len(entries))
@@ -102,7 +101,6 @@ def _one_batch(entries: Sequence[JournalEntry]) -> str | None:
 
 @writes(Ledger.applied, durable=False)
 def applied(tx: Transaction, batch_id: str) -> None:
-    """Turn a batch into history."""
     rows = tx.connection.execute(_BATCH, {"batch": batch_id}).all()
     if not rows:
         raise LedgerError(f"the journal holds no batch {batch_id!r}: it was abandoned, or its history is complete")
@@ -122,7 +120,6 @@ def hide_named(tx: Transaction, changes: Sequence[Change]) -> None:
 
 @writes(Ledger.abandon, within=None)
 def abandon(tx: Transaction, batch_id: str) -> None:
-    """Forget a batch that never became history."""
     tx.connection.execute(delete(journal).where(journal.c.batch_id == batch_id, journal.c.state == "written"))
     tx.connection.execute(delete(episodes_).where(episodes_.c.batch_id == batch_id))
     tx.connection.execute(delete(idempotency).where(idempotency.c.batch_id == batch_id))
@@ -131,7 +128,6 @@ def abandon(tx: Transaction, batch_id: str) -> None:
 
 @writes(Ledger.pending, within=None)
 def pending(tx: Transaction, store_identity: str) -> list[JournalEntry]:
-    """Take over what the dead left, and return it with what this owner itself left."""
     # Without a boot id nobody can tell whether the power failed, so that applied entries count as left over too.
     lost = or_(journal.c.boot_id != tx.writer.boot_id, journal.c.boot_id == "")
     wanted = and_(
@@ -159,7 +155,6 @@ def pending(tx: Transaction, store_identity: str) -> list[JournalEntry]:
 
 @writes(Ledger.synced, durable=False)
 def synced(tx: Transaction, store_identity: str, batch_ids: Sequence[str]) -> None:
-    """Drop applied entries of the batches."""
     applied = delete(journal).where(journal.c.store_identity == store_identity, journal.c.state == "applied")
     change_with(tx.connection, applied, journal.c.batch_id, batch_ids)
 
@@ -172,7 +167,6 @@ def record(
     remember: Remembered | None = None,
     jobs: Sequence[Job] = (),
 ) -> None:
-    """Make history of changes at once, for a store that needs no journal."""
     record_history(tx.connection, changes)
     add_episodes(tx.connection, episodes)
     if remember is not None:

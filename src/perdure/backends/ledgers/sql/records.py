@@ -10,41 +10,10 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Index,
-    Integer,
-    Table,
-    Text,
-    and_,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from perdure.backends.ledgers.repositories.base import Among, Query, RuntimeTables, Where
-from perdure.backends.ledgers.sql.tables import (
-    Row,
-    big_integers,
-    check_limit,
-    chunks,
-    decode,
-    encode,
-    insert_new,
-    metadata,
-    optional_texts,
-    row_of,
-    rows_where,
-    take_numbers,
-    text_keys,
-    texts,
-)
+from perdure.backends.ledgers.sql import tables
 from perdure.backends.ledgers.sql.units import ConnectionLostError, Runner, Transaction, reads, runs, writes
 from perdure.domain import runtime as nouns
 from perdure.domain.errors import InvalidInputError
@@ -55,93 +24,97 @@ COUNTER = "runtime"
 """The counter that numbers records, and by which those who write them take turns."""
 
 
-def _blank(*names: str) -> list[Column[Any]]:
+def _blank(*names: str) -> list[sa.Column[Any]]:
     """Text in which "" stands for none, so that none equals none in a unique index."""
-    return [Column(name, Text, nullable=False, info={"blank": True}) for name in names]
+    return [sa.Column(name, sa.Text, nullable=False, info={"blank": True}) for name in names]
 
 
-def _json(*names: str) -> list[Column[Any]]:
-    return [Column(name, Text, nullable=False, info={"json": True}) for name in names]
+def _json(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text, nullable=False, info={"json": True}) for name in names]
 
 
-def _tags(name: str) -> Column[Any]:
-    return Column(name, Text, nullable=False, info={"tags": True})
+def _tags(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=False, info={"tags": True})
 
 
-def _numbered(name: str, *columns: Column[Any]) -> Table:
-    return Table(name, metadata, *columns, Column("seq", BigInteger, nullable=False))
+def _numbered(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    return sa.Table(name, tables.metadata, *columns, sa.Column("seq", sa.BigInteger, nullable=False))
 
 
 agents = _numbered(
     "agents",
-    *text_keys("id"),
-    *texts("name"),
-    *optional_texts("username"),
+    *tables.text_keys("id"),
+    *tables.texts("name"),
+    *tables.optional_texts("username"),
     *_json("bio"),
-    *optional_texts("system"),
-    Column("enabled", Integer, nullable=False, info={"flag": True}),
+    *tables.optional_texts("system"),
+    sa.Column("enabled", sa.Integer, nullable=False, info={"flag": True}),
     *_json("settings", "metadata"),
-    *big_integers("created_at", "updated_at"),
+    *tables.big_integers("created_at", "updated_at"),
 )
 
 entities = _numbered(
-    "entities", *text_keys("agent_id", "id"), _tags("names"), *_json("metadata"), *big_integers("created_at")
+    "entities",
+    *tables.text_keys("agent_id", "id"),
+    _tags("names"),
+    *_json("metadata"),
+    *tables.big_integers("created_at"),
 )
 
 worlds = _numbered(
     "worlds",
-    *text_keys("agent_id", "id"),
-    *texts("name"),
-    *optional_texts("server_id", "message_server_id"),
+    *tables.text_keys("agent_id", "id"),
+    *tables.texts("name"),
+    *tables.optional_texts("server_id", "message_server_id"),
     *_json("metadata"),
-    *big_integers("created_at"),
+    *tables.big_integers("created_at"),
 )
 
 rooms = _numbered(
     "rooms",
-    *text_keys("agent_id", "id"),
-    *texts("name", "source", "type"),
-    *optional_texts("channel_id", "server_id", "message_server_id", "world_id"),
+    *tables.text_keys("agent_id", "id"),
+    *tables.texts("name", "source", "type"),
+    *tables.optional_texts("channel_id", "server_id", "message_server_id", "world_id"),
     *_json("metadata"),
-    *big_integers("created_at"),
+    *tables.big_integers("created_at"),
 )
-Index("idx_rooms_world_id", rooms.c.agent_id, rooms.c.world_id)
+sa.Index("idx_rooms_world_id", rooms.c.agent_id, rooms.c.world_id)
 
 participants = _numbered(
     "participants",
-    *text_keys("agent_id", "entity_id", "room_id"),
-    *optional_texts("state"),
-    *big_integers("created_at"),
+    *tables.text_keys("agent_id", "entity_id", "room_id"),
+    *tables.optional_texts("state"),
+    *tables.big_integers("created_at"),
 )
-Index("idx_participants_room_id", participants.c.agent_id, participants.c.room_id)
+sa.Index("idx_participants_room_id", participants.c.agent_id, participants.c.room_id)
 
 relationships = _numbered(
     "relationships",
-    *text_keys("agent_id", "id"),
-    *texts("source_entity_id", "target_entity_id"),
+    *tables.text_keys("agent_id", "id"),
+    *tables.texts("source_entity_id", "target_entity_id"),
     _tags("tags"),
     *_json("metadata"),
-    *big_integers("created_at"),
+    *tables.big_integers("created_at"),
 )
-Index(
+sa.Index(
     "idx_relationships_of_two",
     relationships.c.agent_id,
     relationships.c.source_entity_id,
     relationships.c.target_entity_id,
     unique=True,
 )
-Index("idx_relationships_target", relationships.c.agent_id, relationships.c.target_entity_id)
+sa.Index("idx_relationships_target", relationships.c.agent_id, relationships.c.target_entity_id)
 
 components = _numbered(
     "components",
-    *text_keys("agent_id", "id"),
-    *texts("entity_id", "type"),
+    *tables.text_keys("agent_id", "id"),
+    *tables.texts("entity_id", "type"),
     *_blank("world_id", "source_entity_id"),
-    *optional_texts("room_id"),
+    *tables.optional_texts("room_id"),
     *_json("data"),
-    *big_integers("created_at"),
+    *tables.big_integers("created_at"),
 )
-Index(
+sa.Index(
     "idx_components_of_entity",
     components.c.agent_id,
     components.c.entity_id,
@@ -153,62 +126,64 @@ Index(
 
 tasks = _numbered(
     "tasks",
-    *text_keys("agent_id", "id"),
-    *texts("name", "description"),
-    *optional_texts("room_id", "world_id", "entity_id"),
+    *tables.text_keys("agent_id", "id"),
+    *tables.texts("name", "description"),
+    *tables.optional_texts("room_id", "world_id", "entity_id"),
     _tags("tags"),
     *_json("metadata"),
-    Column("due_at", BigInteger),
-    Column("completed_at", BigInteger),
-    *big_integers("created_at", "updated_at"),
-    *optional_texts("owner"),
+    sa.Column("due_at", sa.BigInteger),
+    sa.Column("completed_at", sa.BigInteger),
+    *tables.big_integers("created_at", "updated_at"),
+    *tables.optional_texts("owner"),
 )
 """`owner` is who has taken a task that is due, and is set to work on it."""
-Index("idx_tasks_name", tasks.c.agent_id, tasks.c.name)
-Index("idx_tasks_room_id", tasks.c.agent_id, tasks.c.room_id)
-Index("idx_tasks_due", tasks.c.agent_id, tasks.c.due_at, **rows_where("completed_at IS NULL"))
+sa.Index("idx_tasks_name", tasks.c.agent_id, tasks.c.name)
+sa.Index("idx_tasks_room_id", tasks.c.agent_id, tasks.c.room_id)
+sa.Index("idx_tasks_due", tasks.c.agent_id, tasks.c.due_at, **tables.rows_where("completed_at IS NULL"))
 
-cache = _numbered("cache", *text_keys("agent_id", "key"), *_json("value"), *big_integers("created_at"))
+cache = _numbered("cache", *tables.text_keys("agent_id", "key"), *_json("value"), *tables.big_integers("created_at"))
 
 logs = _numbered(
     "logs",
-    *text_keys("agent_id", "id"),
-    *texts("type"),
+    *tables.text_keys("agent_id", "id"),
+    *tables.texts("type"),
     *_json("body"),
-    *optional_texts("entity_id", "room_id"),
-    *big_integers("created_at"),
+    *tables.optional_texts("entity_id", "room_id"),
+    *tables.big_integers("created_at"),
 )
-Index("idx_logs_created_at", logs.c.agent_id, logs.c.created_at, logs.c.seq)
-Index("idx_logs_room_id", logs.c.agent_id, logs.c.room_id, logs.c.created_at)
+sa.Index("idx_logs_created_at", logs.c.agent_id, logs.c.created_at, logs.c.seq)
+sa.Index("idx_logs_room_id", logs.c.agent_id, logs.c.room_id, logs.c.created_at)
 
 message_servers = _numbered(
     "message_servers",
-    *text_keys("id"),
-    *texts("name", "source_type"),
-    *optional_texts("source_id"),
+    *tables.text_keys("id"),
+    *tables.texts("name", "source_type"),
+    *tables.optional_texts("source_id"),
     *_json("metadata"),
-    *big_integers("created_at", "updated_at"),
+    *tables.big_integers("created_at", "updated_at"),
 )
 
 channels = _numbered(
     "channels",
-    *text_keys("id"),
-    *texts("message_server_id", "name", "type", "source_type"),
-    *optional_texts("source_id", "topic"),
+    *tables.text_keys("id"),
+    *tables.texts("message_server_id", "name", "type", "source_type"),
+    *tables.optional_texts("source_id", "topic"),
     *_json("metadata"),
-    *big_integers("created_at", "updated_at"),
+    *tables.big_integers("created_at", "updated_at"),
 )
-Index("idx_channels_message_server_id", channels.c.message_server_id)
+sa.Index("idx_channels_message_server_id", channels.c.message_server_id)
 
 channel_participants = _numbered(
-    "channel_participants", *text_keys("channel_id", "entity_id"), *big_integers("created_at")
+    "channel_participants", *tables.text_keys("channel_id", "entity_id"), *tables.big_integers("created_at")
 )
-Index("idx_channel_participants_entity_id", channel_participants.c.entity_id)
+sa.Index("idx_channel_participants_entity_id", channel_participants.c.entity_id)
 
-server_agents = _numbered("server_agents", *text_keys("message_server_id", "agent_id"), *big_integers("created_at"))
-Index("idx_server_agents_agent_id", server_agents.c.agent_id)
+server_agents = _numbered(
+    "server_agents", *tables.text_keys("message_server_id", "agent_id"), *tables.big_integers("created_at")
+)
+sa.Index("idx_server_agents_agent_id", server_agents.c.agent_id)
 
-TABLES: Mapping[type[Record], Table] = {
+TABLES: Mapping[type[Record], sa.Table] = {
     nouns.Agent: agents,
     nouns.Entity: entities,
     nouns.World: worlds,
@@ -227,9 +202,6 @@ TABLES: Mapping[type[Record], Table] = {
 """Where the records of each noun stand."""
 
 
-# Tags and names as text in which one of them can be found whole.
-
-
 def encode_tags(tags: Sequence[str], field: str) -> str:
     """The tags as a JSON list; InvalidInputError names the field if one is no text that can be kept."""
     return f"[{','.join(_piece(tag, field) for tag in tags)}]"
@@ -241,28 +213,23 @@ def _piece(tag: str, field: str) -> str:
     So a bracket or a comma before a quote is always the list's, and the quote begins a tag. Without that, `,` would be
     found in `["[",":"]`. The database's own JSON would do but for SQLite, whose texts end at a NUL.
     """
-    return encode(tag, field).replace("[", "\\u005b").replace(",", "\\u002c")
+    return tables.encode(tag, field).replace("[", "\\u005b").replace(",", "\\u002c")
 
 
-def has_tag(connection: Connection, column: Column[str], tag: str) -> ColumnElement[bool]:
-    """That the list in a column has this tag."""
-    place = func.instr if connection.dialect.name == "sqlite" else func.strpos
+def has_tag(connection: sa.Connection, column: sa.Column[str], tag: str) -> sa.ColumnElement[bool]:
+    place = sa.func.instr if connection.dialect.name == "sqlite" else sa.func.strpos
     piece = _piece(tag, column.name)
-    return or_(place(column, f"[{piece}") > 0, place(column, f",{piece}") > 0)
+    return sa.or_(place(column, f"[{piece}") > 0, place(column, f",{piece}") > 0)
 
 
-# Questions for records as SQL: what fields must hold, tags, times.
-
-
-def conditions(table: Table, where: Where) -> list[ColumnElement[bool]]:
-    """That each field holds what it must."""
+def conditions(table: sa.Table, where: Where) -> list[sa.ColumnElement[bool]]:
     return [_holds(table.c[name], value) for name, value in where.items()]
 
 
-def _holds(column: Column[Any], value: Any) -> ColumnElement[bool]:
+def _holds(column: sa.Column[Any], value: Any) -> sa.ColumnElement[bool]:
     if isinstance(value, Among):
         there = TABLES[value.noun]
-        return column.in_(select(there.c[value.field]).where(*conditions(there, value.where)))
+        return column.in_(sa.select(there.c[value.field]).where(*conditions(there, value.where)))
     if isinstance(value, list):
         return column.in_(value)
     if value is None:
@@ -275,49 +242,48 @@ def pieces(where: Where) -> list[Where]:
     for name, value in where.items():
         if isinstance(value, list):
             each_once = list(dict.fromkeys(value))
-            return [{**where, name: list(some)} for some in chunks(each_once)]
+            return [{**where, name: list(some)} for some in tables.chunks(each_once)]
     return [where]
 
 
-def asked(connection: Connection, query: Query[Any], where: Where) -> list[ColumnElement[bool]]:
+def asked(connection: sa.Connection, query: Query[Any], where: Where) -> list[sa.ColumnElement[bool]]:
     """All that a question says, but for its order and its page."""
     table = TABLES[query.noun]
     return [*conditions(table, where), *_timely(table, query), *_tagged(connection, table, query)]
 
 
-def _timely(table: Table, query: Query[Any]) -> Iterator[ColumnElement[bool]]:
+def _timely(table: sa.Table, query: Query[Any]) -> Iterator[sa.ColumnElement[bool]]:
     if query.since is not None:
         yield table.c.created_at >= query.since
     if query.until is not None:
         yield table.c.created_at <= query.until
     if query.due is not None:
-        yield and_(table.c.due_at <= query.due, table.c.completed_at.is_(None))
+        yield sa.and_(table.c.due_at <= query.due, table.c.completed_at.is_(None))
 
 
-def _tagged(connection: Connection, table: Table, query: Query[Any]) -> Iterator[ColumnElement[bool]]:
+def _tagged(connection: sa.Connection, table: sa.Table, query: Query[Any]) -> Iterator[sa.ColumnElement[bool]]:
     if not (query.all_tags or query.any_tag):
         return
     column = next(column for column in table.c if "tags" in column.info)
     if query.all_tags:
-        yield and_(*(has_tag(connection, column, tag) for tag in query.all_tags))
+        yield sa.and_(*(has_tag(connection, column, tag) for tag in query.all_tags))
     if query.any_tag:
-        yield or_(*(has_tag(connection, column, tag) for tag in query.any_tag))
+        yield sa.or_(*(has_tag(connection, column, tag) for tag in query.any_tag))
 
 
-def in_order(query: Query[Any]) -> Sequence[ColumnElement[Any]]:
+def in_order(query: Query[Any]) -> Sequence[sa.ColumnElement[Any]]:
     """The columns by which the answer is ordered."""
     columns = order_columns(query)
     return [column.desc() for column in columns] if query.newest_first else columns
 
 
-def order_columns(query: Query[Any]) -> list[Column[Any]]:
+def order_columns(query: Query[Any]) -> list[sa.Column[Any]]:
     """What is compared, in rising order."""
     table = TABLES[query.noun]
     return [table.c.created_at if query.due is None else table.c.due_at, table.c.seq]
 
 
-def key_of(noun: type[Record], key: Where) -> list[ColumnElement[bool]]:
-    """That a row is the one of a key."""
+def key_of(noun: type[Record], key: Where) -> list[sa.ColumnElement[bool]]:
     return conditions(TABLES[noun], {name: key[name] for name in noun.KEY})
 
 
@@ -346,23 +312,23 @@ _HANGS_ON: Mapping[type[Record], Sequence[tuple[type[Record], str]]] = {
 """Which records go when one does, by the field that names it; those of an agent only with its own."""
 
 
-def _stored(column: Column[Any], value: Any) -> Any:
+def _stored(column: sa.Column[Any], value: Any) -> Any:
     """A field's value as its column holds it."""
     if "tags" in column.info:
         return encode_tags(value, column.name)
     if "json" in column.info:
-        return encode(value, column.name)
+        return tables.encode(value, column.name)
     if "blank" in column.info:
         return value or ""
     return int(value) if "flag" in column.info else value
 
 
-def _told(column: Column[Any], value: Any) -> Any:
+def _told(column: sa.Column[Any], value: Any) -> Any:
     """The value of a field behind its column's."""
     if "tags" in column.info:
-        return tuple(decode(value))
+        return tuple(tables.decode(value))
     if "json" in column.info:
-        return decode(value)
+        return tables.decode(value)
     if "blank" in column.info:
         return value or None
     return bool(value) if "flag" in column.info else value
@@ -374,24 +340,20 @@ def _row(record: Record, seq: int) -> dict[str, Any]:
     return {"seq": seq, **{column.name: _stored(column, getattr(record, column.name)) for column in columns}}
 
 
-def _record(noun: type[R], row: Row) -> R:
+def _record(noun: type[R], row: tables.Row) -> R:
     columns = [column for column in TABLES[noun].c if column.name in noun.field_names()]
     return noun(**{column.name: _told(column, row[column.name]) for column in columns})
 
 
-# keeping
-
-
 @writes(RuntimeTables.add)
 def add(tx: Transaction, records: Sequence[Record]) -> list[bool]:
-    """Keep what is new."""
     if not records:
         return []
-    numbers = take_numbers(tx.connection, COUNTER, len(records))
+    numbers = tables.take_numbers(tx.connection, COUNTER, len(records))
     new = []
     for record, seq in zip(records, numbers, strict=True):
         table = TABLES[type(record)]
-        statement = insert_new(tx.connection, table, by_any_index=True).returning(table.c.seq)
+        statement = tables.insert_new(tx.connection, table, by_any_index=True).returning(table.c.seq)
         done = tx.connection.execute(statement, _row(record, seq))
         new.append(done.first() is not None)
     return new
@@ -406,11 +368,10 @@ async def ensure(runner: Runner, records: Sequence[Record]) -> None:
 
 
 def _missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
-    """Those of whose key there is none."""
     absent = []
     for record in records:
         key = key_of(type(record), {name: getattr(record, name) for name in record.KEY})
-        if tx.connection.execute(select(TABLES[type(record)].c.seq).where(*key)).first() is None:
+        if tx.connection.execute(sa.select(TABLES[type(record)].c.seq).where(*key)).first() is None:
             absent.append(record)
     return absent
 
@@ -418,25 +379,22 @@ def _missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
 @writes(RuntimeTables.put)
 def put(tx: Transaction, record: Record) -> None:
     """Keep, or replace; writers take turns by the counter."""
-    table, (seq,) = TABLES[type(record)], take_numbers(tx.connection, COUNTER, 1)
+    table, (seq,) = TABLES[type(record)], tables.take_numbers(tx.connection, COUNTER, 1)
     key = key_of(type(record), {name: getattr(record, name) for name in record.KEY})
-    tx.connection.execute(delete(table).where(*key))
-    tx.connection.execute(insert(table), _row(record, seq))
-
-
-# finding
+    tx.connection.execute(sa.delete(table).where(*key))
+    tx.connection.execute(sa.insert(table), _row(record, seq))
 
 
 @reads(RuntimeTables.find)
 def find(tx: Transaction, query: Query[R]) -> list[R]:
     """What is asked for, of a list of ids in several steps."""
     if query.limit is not None:
-        check_limit(query.limit)
+        tables.check_limit(query.limit)
     table, parts, skipped = TABLES[query.noun], pieces(query.where), read_offset(query.offset)
     last = None if query.limit is None else skipped + query.limit
     rows: list[Any] = []
     for part in parts:
-        statement = select(table).where(*asked(tx.connection, query, part)).order_by(*in_order(query))
+        statement = sa.select(table).where(*asked(tx.connection, query, part)).order_by(*in_order(query))
         rows += tx.connection.execute(statement if last is None else statement.limit(last)).mappings()
     if len(parts) > 1:
         names = [column.name for column in order_columns(query)]
@@ -444,24 +402,20 @@ def find(tx: Transaction, query: Query[R]) -> list[R]:
     return [_record(query.noun, row) for row in rows[skipped:last]]
 
 
-# changing
-
-
 @writes(RuntimeTables.change)
 def change(tx: Transaction, noun: type[Record], key: Where, changes: Mapping[str, Any]) -> bool:
-    """Change one, unless what stays would be another."""
     table, here = TABLES[noun], key_of(noun, key)
-    row = row_of(tx.connection, table, *here)
+    row = tables.row_of(tx.connection, table, *here)
     if row is None:
         return False
     _check_fixed(noun, row, changes)
     values = {name: _stored(table.c[name], value) for name, value in changes.items()}
     if values:
-        tx.connection.execute(update(table).where(*here).values(values))
+        tx.connection.execute(sa.update(table).where(*here).values(values))
     return True
 
 
-def _check_fixed(noun: type[Record], row: Row, changes: Mapping[str, Any]) -> None:
+def _check_fixed(noun: type[Record], row: tables.Row, changes: Mapping[str, Any]) -> None:
     for name in (*noun.KEY, *noun.FIXED):
         stands = _told(TABLES[noun].c[name], row[name])
         if name in changes and changes[name] != stands:
@@ -473,28 +427,21 @@ def _check_fixed(noun: type[Record], row: Row, changes: Mapping[str, Any]) -> No
             )
 
 
-# removing
-
-
 @writes(RuntimeTables.remove)
 def remove(tx: Transaction, noun: type[Record], where: Where) -> int:
-    """Remove, and what hangs on it first."""
     return sum(_remove(tx.connection, noun, part) for part in pieces(where))
 
 
-def _remove(connection: Connection, noun: type[Record], where: Where) -> int:
+def _remove(connection: sa.Connection, noun: type[Record], where: Where) -> int:
     table = TABLES[noun]
     hanging = _HANGS_ON.get(noun, ())
     if hanging:
         columns = [table.c[name] for name in noun.KEY]
-        for found in connection.execute(select(*columns).where(*conditions(table, where))).mappings().all():
+        for found in connection.execute(sa.select(*columns).where(*conditions(table, where))).mappings().all():
             for other, field in hanging:
                 walls = {"agent_id": found["agent_id"]} if "agent_id" in noun.KEY else {}
                 _remove(connection, other, {**walls, field: found["id"]})
-    return connection.execute(delete(table).where(*conditions(table, where))).rowcount
-
-
-# due
+    return connection.execute(sa.delete(table).where(*conditions(table, where))).rowcount
 
 
 @runs(RuntimeTables.take)
@@ -517,24 +464,20 @@ async def take(runner: Runner, agent_id: str, id: str, due: int) -> Task | None:
 
 def _take(tx: Transaction, agent_id: str, id: str, due: int) -> Task | None:
     """Take one that is due and that nobody has who lives."""
-    take_numbers(tx.connection, COUNTER, 1)  # for its row makes takers take turns
+    tables.take_numbers(tx.connection, COUNTER, 1)  # for its row makes takers take turns
     query = Query(noun=Task, where={"agent_id": agent_id, "id": id}, due=due)
     here = asked(tx.connection, query, query.where)
-    row = row_of(tx.connection, tasks, *here)
-    if row is None or _is_taken(tx, row["owner"]):
+    row = tables.row_of(tx.connection, tasks, *here)
+    owner = None if row is None else row["owner"]
+    if row is None or (owner is not None and (owner == tx.writer.owner or tx.writer.alive(owner, tx.connection))):
         return None
-    tx.connection.execute(update(tasks).where(*here).values(owner=tx.writer.owner))
+    tx.connection.execute(sa.update(tasks).where(*here).values(owner=tx.writer.owner))
     return _record(Task, row)
-
-
-def _is_taken(tx: Transaction, owner: str | None) -> bool:
-    return owner is not None and (owner == tx.writer.owner or tx.writer.alive(owner, tx.connection))
 
 
 @writes(RuntimeTables.settle)
 def settle(tx: Transaction, agent_id: str, id: str, changes: Mapping[str, Any]) -> bool:
-    """Change one that this owner has, and let go of it."""
     here = key_of(Task, {"agent_id": agent_id, "id": id})
     values = {name: _stored(tasks.c[name], value) for name, value in changes.items()}
-    mine = update(tasks).where(*here, tasks.c.owner == tx.writer.owner).values(owner=None, **values)
+    mine = sa.update(tasks).where(*here, tasks.c.owner == tx.writer.owner).values(owner=None, **values)
     return tx.connection.execute(mine).rowcount > 0

@@ -69,14 +69,12 @@ def _key(row: Row) -> ApiKey:
 
 @reads(Keys.find)
 def find_key(tx: Transaction, digest: str) -> ApiKey | None:
-    """The key that stands and has this digest."""
     row = row_of(tx.connection, api_keys, _STANDS, api_keys.c.digest == digest)
     return None if row is None else _key(row)
 
 
 @reads(Keys.list)
 def list_keys(tx: Transaction) -> list[ApiKey]:
-    """All keys in the order in which they were made."""
     return [_key(row) for row in tx.connection.execute(select(api_keys).order_by(api_keys.c.seq)).mappings()]
 
 
@@ -94,7 +92,6 @@ def revoke_key(tx: Transaction, name_or_id: str, at: str) -> ApiKey:
 
 @reads(Keys.any)
 def any_key(tx: Transaction) -> bool:
-    """Whether a key was ever made."""
     return count_rows(tx.connection, api_keys) > 0
 
 
@@ -125,7 +122,6 @@ _PROMOTION = ("id", "team", "item_id", "status", "from_level", "target_level", "
 
 @writes(Promotions.put)
 def put_promotion(tx: Transaction, promotion: Promotion, was: Promotion | None = None) -> bool:
-    """Keep a new promotion, or the next state of one that still stands as it was."""
     if was is None:
         if tx.connection.execute(select(promotions.c.id).where(promotions.c.id == promotion.id)).first() is not None:
             return False
@@ -156,7 +152,6 @@ def _promotion(row: Row) -> Promotion:
 
 @reads(Promotions.get)
 def get_promotion(tx: Transaction, id: str, team: str) -> Promotion | None:
-    """One promotion, where it is this team's."""
     row = row_of(tx.connection, promotions, promotions.c.id == id, promotions.c.team == team)
     return None if row is None else _promotion(row)
 
@@ -171,7 +166,6 @@ def list_promotions(
     limit: int = 100,
     after: str = "",
 ) -> list[Promotion]:
-    """One page of a team's promotions."""
     page = _page(tx, promotions, team, limit, after, status=status, item_id=item_id)
     return [_promotion(row) for row in page]
 
@@ -197,7 +191,6 @@ _ENTRY = ("id", "at", "team", "actor", "action", "subject_id")
 
 @writes(Audit.add)
 def add_entries(tx: Transaction, entries: Sequence[AuditEntry]) -> None:
-    """Write lines whose ids are not known."""
     if not entries:
         return
     numbers = take_numbers(tx.connection, "desk", len(entries))
@@ -216,7 +209,6 @@ def _entry(row: Row) -> AuditEntry:
 def list_entries(
     tx: Transaction, team: str, *, subject_id: str | None = None, limit: int = 100, after: str = ""
 ) -> list[AuditEntry]:
-    """One page of a team's lines."""
     return [_entry(row) for row in _page(tx, audit, team, limit, after, subject_id=subject_id)]
 
 
@@ -225,7 +217,6 @@ def list_entries(
 
 @writes(Settings.merge)
 def merge_settings(tx: Transaction, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay values over those under a name; a None takes one away."""
     take_numbers(tx.connection, "desk", 1)  # for its row makes writers take turns
     merged = {
         key: value

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, or_, select, update
 
-from perdure.backends.ledgers.repositories.base import Chains, Sessions
+from perdure.backends.ledgers.repositories.base import Chains, Ids, Sessions
 from perdure.backends.ledgers.sql.episodes import add_episodes, add_fingerprints
 from perdure.backends.ledgers.sql.jobs import add_jobs
 from perdure.backends.ledgers.sql.tables import (
@@ -45,14 +45,12 @@ Place = Literal["turn", "state", "link"]
 
 
 def note_references(connection: Connection, place: Place, owner_id: str, named: Sequence[str], number: int = 0) -> None:
-    """Note what a place names."""
     rows = [{"named_id": id, "place": place, "owner_id": owner_id, "number": number} for id in dict.fromkeys(named)]
     if rows:
         connection.execute(insert_new(connection, namings), rows)
 
 
 def drop_references(connection: Connection, places: Sequence[Place], owner_ids: Sequence[str]) -> None:
-    """These places name nothing any more."""
     change_with(connection, delete(namings).where(namings.c.place.in_(places)), namings.c.owner_id, owner_ids)
 
 
@@ -70,16 +68,11 @@ def turns_naming(connection: Connection, ids: Sequence[str]) -> list[tuple[str, 
 
 
 def drop_named(connection: Connection, ids: Sequence[str]) -> None:
-    """Nothing names these ids any more."""
     change_with(connection, delete(namings), namings.c.named_id, ids)
-
-
-# Turns.
 
 
 @writes(Sessions.keep)
 def keep(tx: Transaction, said: Sequence[Said]) -> list[SessionTurn | None]:
-    """All that was said, in its order, in one transaction: messages, turns, jobs, fingerprints."""
     injected: dict[Scope, set[str]] = {}
     for each in said:
         if each.injected:
@@ -132,7 +125,6 @@ def open_turn(  # noqa: PLR0917 - the transaction and what the port takes
 def add_to_turn(  # noqa: PLR0917 - the transaction and what the port takes
     tx: Transaction, session_id: str, number: int, episodes: Sequence[str], at: str, jobs: Sequence[Job] = ()
 ) -> bool:
-    """More was said in a turn."""
     moment, row = moment_of(at, "at"), _row(tx.connection, session_id)
     turn = and_(session_turns.c.session_id == session_id, session_turns.c.number == number)
     before = tx.connection.execute(select(session_turns.c.episodes).where(turn)).scalar()
@@ -149,7 +141,6 @@ def add_to_turn(  # noqa: PLR0917 - the transaction and what the port takes
 
 @reads(Sessions.turns)
 def turns(tx: Transaction, session_id: str, first: int = 1, last: int | None = None) -> list[SessionTurn]:
-    """Some turns of a session."""
     query = select(session_turns).where(session_turns.c.session_id == session_id, session_turns.c.number >= first)
     if last is not None:
         query = query.where(session_turns.c.number <= last)
@@ -158,9 +149,6 @@ def turns(tx: Transaction, session_id: str, first: int = 1, last: int | None = N
         SessionTurn(session_id=session_id, number=row["number"], episodes=tuple(decode(row["episodes"])), at=row["at"])
         for row in rows
     ]
-
-
-# Sessions.
 
 
 def _row(connection: Connection, id: str) -> Row | None:
@@ -207,21 +195,18 @@ def _session(row: Row, shown: bool) -> Session:
 
 @reads(Sessions.get)
 def get(tx: Transaction, name: str, scope: Scope, store: str = "") -> Session | None:
-    """One session, by what its id is made of."""
     row = _row_of(tx.connection, name, scope, store)
     return None if row is None else _sessions(tx.connection, [row], tx.now)[0]
 
 
 @reads(Sessions.by_id)
 def by_id(tx: Transaction, id: str) -> Session | None:
-    """One session."""
     row = _row(tx.connection, id)
     return None if row is None else _sessions(tx.connection, [row], tx.now)[0]
 
 
 @reads(Sessions.list)
 def list_sessions(tx: Transaction, scope: Scope, limit: int = 100) -> list[Session]:
-    """Sessions inside a scope, latest first."""
     check_limit(limit)
     query = select(sessions).where(*in_scope(sessions, scope)).order_by(sessions.c.last_at.desc(), sessions.c.id.desc())
     return _sessions(tx.connection, tx.connection.execute(query.limit(limit)).mappings().all(), tx.now)
@@ -260,7 +245,6 @@ def _claim(tx: Transaction, ids: Sequence[str], store: str) -> None:
 
 @writes(Sessions.mark_read, durable=False)
 def mark_read(tx: Transaction, session_id: str, through: int) -> None:
-    """Count what was read; nothing is ever unread again."""
     row = _row(tx.connection, session_id)
     if row is not None:
         read = max(row["read_turns"], min(through, row["turns"]))
@@ -269,24 +253,14 @@ def mark_read(tx: Transaction, session_id: str, through: int) -> None:
 
 @writes(Sessions.end, durable=False)
 def end(tx: Transaction, session_id: str, at: str, *, silent_since: str | None = None) -> bool:
-    """End a session that stands open."""
     still = [] if silent_since is None else [sessions.c.last_at < moment_of(silent_since, "silent_since")]
     query = update(sessions).where(sessions.c.id == session_id, sessions.c.ended_at.is_(None), *still)
     return tx.connection.execute(query.values(ended_at=moment_of(at, "at"))).rowcount > 0
 
 
-# States.
-
-
 @writes(Sessions.put_state, durable=False)
 def put_state(
-    tx: Transaction,
-    session_id: str,
-    state: Mapping[str, Any],
-    until: str,
-    *,
-    episodes: Sequence[str] = (),
-    memories: Sequence[str] = (),
+    tx: Transaction, session_id: str, state: Mapping[str, Any], until: str, *, episodes: Ids = (), memories: Ids = ()
 ) -> bool:
     """Keep a state, unless what it was made of is erased by now; those whose time is over go."""
     text, moment = encode(dict(state), "state"), moment_of(until, "until")
@@ -311,7 +285,6 @@ def _stand(connection: Connection, episodes: Sequence[str], memories: Sequence[s
 
 
 def are_there(connection: Connection, episodes: Sequence[str]) -> bool:
-    """Whether all these messages are kept."""
     return known_ids(connection, messages, episodes) >= set(episodes)
 
 
@@ -367,7 +340,6 @@ def put_response(tx: Transaction, link: Link) -> None:
 
 @writes(Chains.name)
 def name_messages(tx: Transaction, id: str, episodes: Sequence[str]) -> bool:
-    """More messages were kept of a response; one that a message is gone of meanwhile loses its text."""
     row = row_of(tx.connection, links, links.c.id == id)
     if row is None or row["items"] == _EMPTY:
         return False
@@ -398,7 +370,6 @@ def _link(row: Row) -> Link:
 
 @reads(Chains.get)
 def get_response(tx: Transaction, id: str, scope: Scope) -> Link | None:
-    """One response, where it stands inside the scope."""
     row = row_of(tx.connection, links, links.c.id == id, *in_scope(links, scope))
     return None if row is None else _link(row)
 
@@ -422,18 +393,13 @@ def chain(tx: Transaction, id: str, scope: Scope) -> list[Link]:
 
 @writes(Chains.delete)
 def delete_response(tx: Transaction, id: str, scope: Scope) -> bool:
-    """Let go of one response."""
     if get_response(tx, id, scope) is None:
         return False
     _drop(tx.connection, [id])
     return True
 
 
-# Erasure.
-
-
 def _ids_in(connection: Connection, table: Table, scope: Scope | None) -> list[str]:
-    """The rows that go with a whole scope."""
     if scope is None:
         return []
     return list(connection.execute(select(table.c.id).where(*in_scope(table, scope))).scalars())
@@ -454,7 +420,6 @@ def erase_responses(connection: Connection, ids: Sequence[str], scope: Scope | N
 
 
 def ids_inside(connection: Connection, scope: Scope | None) -> list[str]:
-    """The sessions that go with a whole scope."""
     return _ids_in(connection, sessions, scope)
 
 

@@ -12,30 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Delete,
-    Float,
-    FromClause,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    RowMapping,
-    Select,
-    String,
-    Table,
-    Text,
-    Update,
-    bindparam,
-    func,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from perdure.backends.ledgers.base import JournalEntry, Vector
 from perdure.domain.clock import iso, parse_moment
@@ -44,37 +21,32 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 
-def text_keys(*names: str) -> list[Column[Any]]:
-    """Columns of text that make up the primary key."""
-    return [Column(name, Text, primary_key=True) for name in names]
+def text_keys(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text, primary_key=True) for name in names]
 
 
-def texts(*names: str) -> list[Column[Any]]:
-    """Columns of text."""
-    return [Column(name, Text, nullable=False) for name in names]
+def texts(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text, nullable=False) for name in names]
 
 
-def optional_texts(*names: str) -> list[Column[Any]]:
-    """Columns of text that may be NULL."""
-    return [Column(name, Text) for name in names]
+def optional_texts(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text) for name in names]
 
 
-def integers(*names: str) -> list[Column[Any]]:
-    """Columns of integers."""
-    return [Column(name, Integer, nullable=False) for name in names]
+def integers(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Integer, nullable=False) for name in names]
 
 
-def big_integers(*names: str) -> list[Column[Any]]:
-    """Columns of 64-bit integers."""
-    return [Column(name, BigInteger, nullable=False) for name in names]
+def big_integers(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.BigInteger, nullable=False) for name in names]
 
 
 def rows_where(condition: str) -> dict[str, Any]:
     """The options of an index over the rows that a condition holds for; see `for_postgresql`."""
-    return {"sqlite_where": text(condition)}
+    return {"sqlite_where": sa.text(condition)}
 
 
 def for_postgresql() -> None:
@@ -89,55 +61,55 @@ def for_postgresql() -> None:
                 index.dialect_options["postgresql"]["where"] = condition
 
 
-def _number_key(name: str) -> Column[Any]:
-    wide = BigInteger().with_variant(Integer, "sqlite")
-    return Column(name, wide, primary_key=True, autoincrement=False)
+def _number_key(name: str) -> sa.Column[Any]:
+    wide = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+    return sa.Column(name, wide, primary_key=True, autoincrement=False)
 
 
-def _scope_indexes(table: Table, prefix: str, *then: str) -> None:
+def _scope_indexes(table: sa.Table, prefix: str, *then: str) -> None:
     """One index for each axis of scope, over the rows that have it: a scope column is always indexed."""
     for name in SCOPE_FIELDS:
         columns = (table.c[column] for column in then)
-        Index(f"idx_{prefix}_{name}", table.c[name], *columns, **rows_where(f"{name} IS NOT NULL"))
+        sa.Index(f"idx_{prefix}_{name}", table.c[name], *columns, **rows_where(f"{name} IS NOT NULL"))
 
 
-history = Table(
+history = sa.Table(
     "memory_history",
     metadata,
     *text_keys("id"),
     *texts("memory_id", "event"),
     *optional_texts("old_value", "new_value"),
     *texts("timestamp"),
-    Column("is_deleted", Integer, server_default=text("0")),
+    sa.Column("is_deleted", sa.Integer, server_default=sa.text("0")),
     *optional_texts("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id"),
     *big_integers("seq"),
     *texts("actor", "reason"),
-    Column("confidence", Float, nullable=False),
+    sa.Column("confidence", sa.Float, nullable=False),
     *optional_texts("told_at", "undoes", "batch", "lineage_id"),
-    Column("erased", Integer, nullable=False, server_default=text("0")),
+    sa.Column("erased", sa.Integer, nullable=False, server_default=sa.text("0")),
     *optional_texts("change"),
 )
-Index("idx_history_memory_id", history.c.memory_id)
-Index("idx_history_timestamp", history.c.timestamp)
-Index("idx_history_seq", history.c.seq, unique=True)
-Index("idx_history_lineage_id", history.c.lineage_id, **rows_where("lineage_id IS NOT NULL"))
+sa.Index("idx_history_memory_id", history.c.memory_id)
+sa.Index("idx_history_timestamp", history.c.timestamp)
+sa.Index("idx_history_seq", history.c.seq, unique=True)
+sa.Index("idx_history_lineage_id", history.c.lineage_id, **rows_where("lineage_id IS NOT NULL"))
 _scope_indexes(history, "history", "seq")
 
-journal = Table(
+journal = sa.Table(
     "journal",
     metadata,
     _number_key("sequence"),
     *texts("id", "batch_id", "memory_id", "store_identity", "collection", "owner", "boot_id", "state", "change"),
-    Column("vector", LargeBinary),
-    Column("keep_vector", LargeBinary),
+    sa.Column("vector", sa.LargeBinary),
+    sa.Column("keep_vector", sa.LargeBinary),
     *texts("created_at"),
     *optional_texts(*SCOPE_FIELDS),
 )
-Index("idx_journal_batch_id", journal.c.batch_id)
-Index("idx_journal_memory_id", journal.c.memory_id)
-Index("idx_journal_written", journal.c.store_identity, **rows_where("state = 'written'"))
+sa.Index("idx_journal_batch_id", journal.c.batch_id)
+sa.Index("idx_journal_memory_id", journal.c.memory_id)
+sa.Index("idx_journal_written", journal.c.store_identity, **rows_where("state = 'written'"))
 
-episodes = Table(
+episodes = sa.Table(
     "episodes",
     metadata,
     *text_keys("id"),
@@ -153,27 +125,27 @@ episodes = Table(
     *integers("hidden", "pending"),
     *optional_texts("batch_id"),
 )
-Index("idx_episodes_told_at", episodes.c.told_at, episodes.c.seq)
-Index("idx_episodes_pending", episodes.c.seq, **rows_where("pending = 1"))
-Index("idx_episodes_batch_id", episodes.c.batch_id, **rows_where("batch_id IS NOT NULL"))
+sa.Index("idx_episodes_told_at", episodes.c.told_at, episodes.c.seq)
+sa.Index("idx_episodes_pending", episodes.c.seq, **rows_where("pending = 1"))
+sa.Index("idx_episodes_batch_id", episodes.c.batch_id, **rows_where("batch_id IS NOT NULL"))
 _scope_indexes(episodes, "episodes", "told_at", "seq")
 
 
-def _kept_by_scope(name: str, key: str, *values: Column[Any]) -> Table:
+def _kept_by_scope(name: str, key: str, *values: sa.Column[Any]) -> sa.Table:
     """A small table of values kept under a key and a scope; `scope` is the scope's canonical JSON."""
-    table = Table(name, metadata, *text_keys(key, "scope"), *values, *texts("created_at"))
-    Index(f"idx_{name}_created_at", table.c.created_at)
+    table = sa.Table(name, metadata, *text_keys(key, "scope"), *values, *texts("created_at"))
+    sa.Index(f"idx_{name}_created_at", table.c.created_at)
     return table
 
 
 idempotency = _kept_by_scope("idempotency", "key", *texts("value"), *optional_texts("batch_id"))
-Index("idx_idempotency_batch_id", idempotency.c.batch_id, **rows_where("batch_id IS NOT NULL"))
+sa.Index("idx_idempotency_batch_id", idempotency.c.batch_id, **rows_where("batch_id IS NOT NULL"))
 responses = _kept_by_scope("responses", "key", *texts("value"))
 fingerprints = _kept_by_scope("fingerprints", "fingerprint")
 
-locks = Table("scope_locks", metadata, _number_key("ticket"), *texts("owner", "scope", "created_at"))
+locks = sa.Table("scope_locks", metadata, _number_key("ticket"), *texts("owner", "scope", "created_at"))
 
-jobs = Table(
+jobs = sa.Table(
     "jobs",
     metadata,
     *text_keys("id"),
@@ -186,14 +158,14 @@ jobs = Table(
     *optional_texts("error", "owner", "batch_id"),
 )
 """`batch_id` is there while the change that a job follows is not applied; until then nobody may take it."""
-Index("idx_jobs_memory", jobs.c.memory_id, jobs.c.kind, jobs.c.seq)
-Index("idx_jobs_processing", jobs.c.memory_id, jobs.c.kind, unique=True, **rows_where("state = 'processing'"))
-Index("idx_jobs_pending", jobs.c.seq, **rows_where("state = 'pending'"))
-Index("idx_jobs_due", jobs.c.not_before, **rows_where("state = 'pending'"))
-Index("idx_jobs_batch_id", jobs.c.batch_id, **rows_where("batch_id IS NOT NULL"))
+sa.Index("idx_jobs_memory", jobs.c.memory_id, jobs.c.kind, jobs.c.seq)
+sa.Index("idx_jobs_processing", jobs.c.memory_id, jobs.c.kind, unique=True, **rows_where("state = 'processing'"))
+sa.Index("idx_jobs_pending", jobs.c.seq, **rows_where("state = 'pending'"))
+sa.Index("idx_jobs_due", jobs.c.not_before, **rows_where("state = 'pending'"))
+sa.Index("idx_jobs_batch_id", jobs.c.batch_id, **rows_where("batch_id IS NOT NULL"))
 _scope_indexes(jobs, "jobs", "seq")
 
-api_keys = Table(
+api_keys = sa.Table(
     "api_keys",
     metadata,
     *text_keys("id"),
@@ -201,10 +173,10 @@ api_keys = Table(
     *texts("name", "digest", "hint", "role", "walls", "created_at"),
     *optional_texts("revoked_at"),
 )
-Index("idx_api_keys_digest", api_keys.c.digest, unique=True)
-Index("idx_api_keys_name", api_keys.c.name, unique=True, **rows_where("revoked_at IS NULL"))
+sa.Index("idx_api_keys_digest", api_keys.c.digest, unique=True)
+sa.Index("idx_api_keys_name", api_keys.c.name, unique=True, **rows_where("revoked_at IS NULL"))
 
-promotions = Table(
+promotions = sa.Table(
     "promotions",
     metadata,
     *text_keys("id"),
@@ -213,20 +185,20 @@ promotions = Table(
     *texts("created_at", "votes"),
     *optional_texts("decided_at"),
 )
-Index("idx_promotions_team", promotions.c.team, promotions.c.seq)
-Index("idx_promotions_item", promotions.c.item_id)
+sa.Index("idx_promotions_team", promotions.c.team, promotions.c.seq)
+sa.Index("idx_promotions_item", promotions.c.item_id)
 
-audit = Table(
+audit = sa.Table(
     "audit",
     metadata,
     *text_keys("id"),
     *big_integers("seq"),
     *texts("at", "team", "actor", "action", "subject_id", "details"),
 )
-Index("idx_audit_team", audit.c.team, audit.c.seq)
-Index("idx_audit_subject", audit.c.subject_id, audit.c.seq)
+sa.Index("idx_audit_team", audit.c.team, audit.c.seq)
+sa.Index("idx_audit_subject", audit.c.subject_id, audit.c.seq)
 
-sessions = Table(
+sessions = sa.Table(
     "sessions",
     metadata,
     *text_keys("id"),
@@ -235,23 +207,23 @@ sessions = Table(
     *integers("turns", "read_turns"),
     *texts("started_at", "last_at"),
     *optional_texts("ended_at", "state", "state_until"),
-    Column("store", Text, nullable=False, server_default=text("''")),
+    sa.Column("store", sa.Text, nullable=False, server_default=sa.text("''")),
 )
 """`store` is the mark of the store that learns from a session, empty where no store has claimed it yet."""
-Index("idx_sessions_last_at", sessions.c.last_at)
-Index("idx_sessions_open", sessions.c.last_at, **rows_where("ended_at IS NULL OR read_turns < turns"))
-Index("idx_sessions_state_until", sessions.c.state_until, **rows_where("state IS NOT NULL"))
+sa.Index("idx_sessions_last_at", sessions.c.last_at)
+sa.Index("idx_sessions_open", sessions.c.last_at, **rows_where("ended_at IS NULL OR read_turns < turns"))
+sa.Index("idx_sessions_state_until", sessions.c.state_until, **rows_where("state IS NOT NULL"))
 _scope_indexes(sessions, "sessions", "last_at")
 
-session_turns = Table(
+session_turns = sa.Table(
     "session_turns",
     metadata,
     *text_keys("session_id"),
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     *texts("episodes", "at"),
 )
 
-links = Table(
+links = sa.Table(
     "response_links",
     metadata,
     *text_keys("id"),
@@ -260,40 +232,40 @@ links = Table(
 )
 _scope_indexes(links, "response_links", "created_at")
 
-namings = Table(
+namings = sa.Table(
     "namings",
     metadata,
     *text_keys("named_id", "place", "owner_id"),
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
 )
 """Which turns, states and links name a message, or a memory: by it an erasure finds them. `place` is `turn`, `state` or
 `link`, `owner_id` the session's or the link's id, and `number` the turn's, else 0."""
-Index("idx_namings_owner", namings.c.owner_id, namings.c.place)
+sa.Index("idx_namings_owner", namings.c.owner_id, namings.c.place)
 
-counters = Table("counters", metadata, *text_keys("name"), *big_integers("value"))
+counters = sa.Table("counters", metadata, *text_keys("name"), *big_integers("value"))
 """`change` numbers journal entries and history, `episode` episodes, `ticket` locks, `desk` jobs, keys, promotions and
 audit, `runtime` the records of agent runtimes. Its row makes writers take turns, so that numbers become visible in
 their order on every database."""
 
 COUNTERS = ("change", "episode", "ticket", "desk", "runtime")
 
-marks = Table("marks", metadata, *text_keys("name"), *texts("value"))
+marks = sa.Table("marks", metadata, *text_keys("name"), *texts("value"))
 """Small facts about the ledger itself, such as a scrub that was put off."""
 
 CLEARED = "cleared"
 """The mark that holds the change number at which the ledger was last cleared."""
 
-versions = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+versions = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 """Alembic's own table, read here without Alembic; not part of `metadata`."""
 
 
 @cache
-def _insert_new(dialect: str, table: Table, by_any_index: bool) -> Any:
+def _insert_new(dialect: str, table: sa.Table, by_any_index: bool) -> Any:
     insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
     return insert.on_conflict_do_nothing(index_elements=None if by_any_index else list(table.primary_key))
 
 
-def insert_new(connection: Connection, table: Table, *, by_any_index: bool = False) -> Any:
+def insert_new(connection: sa.Connection, table: sa.Table, *, by_any_index: bool = False) -> Any:
     """An INSERT that leaves rows whose primary key exists as they are, in the words of the connection's database.
 
     With `by_any_index` so are those that a new one would equal in any unique index.
@@ -304,23 +276,20 @@ def insert_new(connection: Connection, table: Table, *, by_any_index: bool = Fal
 # Consecutive numbers: they only grow, and become visible in their order.
 
 _ADVANCE = (
-    update(counters)
-    .where(counters.c.name == bindparam("counter"))
-    .values(value=counters.c.value + bindparam("count"))
+    sa.update(counters)
+    .where(counters.c.name == sa.bindparam("counter"))
+    .values(value=counters.c.value + sa.bindparam("count"))
     .returning(counters.c.value)
 )
 
 
-def take_numbers(connection: Connection, counter: str, count: int) -> range:
+def take_numbers(connection: sa.Connection, counter: str, count: int) -> range:
     """The next `count` numbers of a counter; who takes the following ones waits for the end of this transaction."""
     last: int = connection.execute(_ADVANCE, {"counter": counter, "count": count}).scalar_one()
     return range(last - count + 1, last + 1)
 
 
-# Statements that many units share.
-
-
-def in_scope(table: FromClause, scope: Scope | None) -> list[ColumnElement[bool]]:
+def in_scope(table: sa.FromClause, scope: Scope | None) -> list[sa.ColumnElement[bool]]:
     """The conditions that a row has every value that a scope gives."""
     return [] if scope is None else [table.c[name] == value for name, value in scope.given().items()]
 
@@ -331,37 +300,33 @@ def chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
 
 
 def rows_with(
-    connection: Connection, query: Select[Any], column: ColumnElement[Any], values: Sequence[str]
-) -> Iterator[RowMapping]:
+    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnElement[Any], values: Sequence[str]
+) -> Iterator[sa.RowMapping]:
     """The rows of a query whose column has one of the values."""
     for some in chunks(values):
         yield from connection.execute(query.where(column.in_(some))).mappings().all()
 
 
 def change_with(
-    connection: Connection, statement: Update | Delete, column: ColumnElement[Any], values: Sequence[str]
+    connection: sa.Connection, statement: sa.Update | sa.Delete, column: sa.ColumnElement[Any], values: Sequence[str]
 ) -> int:
     """Update or delete the rows whose column has one of the values; how many."""
     return sum(connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(values))
 
 
-def known_ids(connection: Connection, table: Table, ids: Sequence[str]) -> set[str]:
-    """Which of the ids a table has."""
-    return {row["id"] for row in rows_with(connection, select(table.c.id), table.c.id, ids)}
+def known_ids(connection: sa.Connection, table: sa.Table, ids: Sequence[str]) -> set[str]:
+    return {row["id"] for row in rows_with(connection, sa.select(table.c.id), table.c.id, ids)}
 
 
-def count_rows(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
+def count_rows(connection: sa.Connection, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
     """How many rows of a table the conditions hold for."""
-    found: int = connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
+    found: int = connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one()
     return found
 
 
-def row_of(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> RowMapping | None:
-    """The row that the conditions hold for, or None."""
-    return connection.execute(select(table).where(*conditions)).mappings().first()
+def row_of(connection: sa.Connection, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.RowMapping | None:
+    return connection.execute(sa.select(table).where(*conditions)).mappings().first()
 
-
-# What rows mean: pure translation.
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ENCODE_STRICTLY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -386,7 +351,6 @@ def encode(value: Any, field: str) -> str:
 
 
 def decode(text: str) -> Any:
-    """The value behind its JSON."""
     return json.loads(text)
 
 
@@ -396,7 +360,6 @@ def moment_of(value: str, field: str) -> str:
 
 
 def scope_of_row(row: Row) -> Scope:
-    """The scope behind a row's columns."""
     return Scope(**columns_of(row, SCOPE_FIELDS))
 
 
@@ -423,7 +386,6 @@ def change_from_json(text: str) -> Change:
 
 
 def vector_to_bytes(vector: Vector | None) -> bytes | None:
-    """The vector as little-endian float32."""
     return None if vector is None else np.ascontiguousarray(vector, dtype=_FLOAT32).tobytes()
 
 
@@ -438,12 +400,10 @@ _EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id",
 
 
 def fields_of(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Fields of an object, by name."""
     return {name: getattr(value, name) for name in names}
 
 
 def columns_of(row: Row, names: Iterable[str]) -> dict[str, Any]:
-    """Columns of a row, by name."""
     return {name: row[name] for name in names}
 
 
@@ -466,7 +426,6 @@ def journal_row(entry: JournalEntry, sequence: int, owner: str, boot: str, now: 
 
 
 def journal_entry(row: Row) -> JournalEntry:
-    """The journal entry of a row."""
     return JournalEntry(
         **columns_of(row, (*_JOURNAL, "sequence", "owner", "boot_id", "state", "created_at")),
         change=change_from_json(row["change"]),
@@ -476,7 +435,6 @@ def journal_entry(row: Row) -> JournalEntry:
 
 
 def history_row(change: Change, sequence: int, timestamp: str, batch: str | None, json_text: str) -> dict[str, Any]:
-    """The history row of a change."""
     return {
         **fields_of(change, (name for name in _HISTORY if name != "timestamp")),
         "timestamp": timestamp,
@@ -501,7 +459,6 @@ def foreign_history_row(record: HistoryRecord, sequence: int) -> dict[str, Any]:
 
 
 def history_record(row: Row) -> HistoryRecord:
-    """The record of a history row."""
     return HistoryRecord(
         **columns_of(row, (*_HISTORY, "old_value", "new_value", *SCOPE_FIELDS)),
         is_deleted=bool(row["is_deleted"]),
@@ -511,7 +468,6 @@ def history_record(row: Row) -> HistoryRecord:
 
 
 def episode_row(episode: Episode, sequence: int, batch: str | None) -> dict[str, Any]:
-    """The row of an episode."""
     return {
         **fields_of(episode, _EPISODE),
         "seq": sequence,
@@ -523,7 +479,6 @@ def episode_row(episode: Episode, sequence: int, batch: str | None) -> dict[str,
 
 
 def episode_of(row: Row) -> Episode:
-    """The episode of a row."""
     return Episode(
         **columns_of(row, _EPISODE),
         scope={name: row[name] for name in SCOPE_FIELDS if row[name] is not None},

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-# What a relational database has to offer to be a ledger; everything else is shared.
-
-
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -288,7 +285,6 @@ class Transactions:
         return writer
 
     def now(self) -> str:
-        """The present moment by the ledger's clock."""
         return iso(self._clock())
 
     @property
@@ -296,9 +292,7 @@ class Transactions:
         """These; a repository has those of its ledger."""
         return self
 
-    # ------------------------------------------------------------------ run in a thread
     async def run_read(self, unit: Callable[[Transaction], T]) -> T:
-        """Run a unit that only reads, in a thread."""
         writer, now = self._open_writer(), self.now()
         return await run_unit(
             partial(self._run, self._database.reading, lambda connection: unit(Transaction(connection, writer, now)))
@@ -321,7 +315,6 @@ class Transactions:
 
         return await run_unit(partial(self._change, begin, run, within, self.now()))
 
-    # ------------------------------------------------------------------ units of work
     def _run(
         self,
         begin: Callable[[], AbstractContextManager[C]],
@@ -395,7 +388,6 @@ class Transactions:
             return writer
 
     def _tell(self, error: Exception) -> NoReturn:
-        """Raise the error as callers may see it."""
         if isinstance(error, PerdureError):
             raise error
         if isinstance(error, UnicodeEncodeError):
@@ -405,7 +397,6 @@ class Transactions:
             ) from error
         raise self._database.translate(error) or error from error
 
-    # ------------------------------------------------------------------ locks
     def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket (for `ScopeLock`)."""
 

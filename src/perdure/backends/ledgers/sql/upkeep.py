@@ -67,7 +67,6 @@ def stored_version(connection: Connection) -> str | None:
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether the database is at the newest migration."""
     return stored_version(connection) == HEAD
 
 
@@ -91,7 +90,6 @@ def create(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection) -> None:
-    """Run the migrations that the database has not seen."""
     # Alembic costs a tenth of a second to import, and hardly any opening needs it.
     from alembic import command
     from alembic.config import Config
@@ -109,9 +107,6 @@ def upgrade(connection: Connection) -> None:
         ) from error
 
 
-# Erasure: text that must not be readable any more.
-
-
 @writes(Ledger.erase, within=None)
 def erase(
     tx: Transaction,
@@ -121,7 +116,6 @@ def erase(
     *,
     cached_in: Scope | None = None,
 ) -> dict[str, int]:
-    """Redact, delete and count."""
     named = [*memory_ids, *episode_ids]
     ids_inside = sessions_.ids_inside(tx.connection, scope)
     counts = {
@@ -150,7 +144,6 @@ def count_places(
     *,
     cached_in: Scope | None = None,
 ) -> dict[str, int]:
-    """Count what `erase` would take."""
     named = [*memory_ids, *episode_ids]
     followed = [*memory_ids, *sessions_.ids_inside(tx.connection, scope)]
 
@@ -180,8 +173,6 @@ def note_scrubbed(connection: Connection, wanted: str) -> None:
     connection.execute(delete(marks).where(marks.c.name == SCRUB, marks.c.value == wanted))
 
 
-# Counting, checking, clearing.
-
 _JSON = {
     journal.c.change: "change of journal entry",
     history.c.change: "change of history record",
@@ -205,7 +196,6 @@ _CLEARED = (history, episodes, journal, idempotency, responses, fingerprints, jo
 
 
 def stats(connection: Connection) -> dict[str, int]:
-    """Rows of each kind."""
     return {
         "history": count_rows(connection, history),
         "erased": count_rows(connection, history, history.c.erased == 1),
@@ -244,7 +234,6 @@ def reset(tx: Transaction) -> None:
 
 
 def check(connection: Connection) -> list[str]:
-    """Sentences about what cannot be true."""
     return [
         *_readable_though_erased(connection),
         *_half_batches(connection),

@@ -15,21 +15,13 @@ from uuid import uuid4
 
 import httpx
 import numpy as np
+from chromadb import errors
 from chromadb.api import ServerAPI
 from chromadb.api.collection_configuration import CreateCollectionConfiguration
 from chromadb.api.fastapi import FastAPI
 from chromadb.api.models.Collection import Collection
 from chromadb.api.types import Include, Metadata
 from chromadb.config import Settings, System
-from chromadb.errors import (
-    AuthorizationError,
-    ChromaAuthError,
-    ChromaError,
-    InternalError,
-    NotFoundError,
-    QuotaError,
-    RateLimitError,
-)
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from perdure.backends.extras import extra_line
@@ -91,12 +83,10 @@ def collection_name(name: str) -> str:
 
 
 def describe(name: str, shape: Shape) -> dict[str, str]:
-    """The metadata of a collection."""
     return {MARK: json.dumps([name, shape.dimension, shape.model])}
 
 
 def described(metadata: object) -> tuple[str, Shape] | None:
-    """The true name and the shape of a collection, or None if it is not ours."""
     text = metadata.get(MARK) if isinstance(metadata, dict) else None
     if not isinstance(text, str):
         return None
@@ -155,8 +145,6 @@ def batches(records: Sequence[Record]) -> Iterator[list[Record]]:
     return bounded_batches(records, size_of, most_size=_BATCH_BYTES, most_items=_BATCH_ROWS)
 
 
-# The way to Chroma: a server behind an address, or the engine in this process on a folder; what its failures mean.
-
 _LONGEST_MESSAGE = 300
 
 
@@ -183,7 +171,6 @@ def open_server(host: str, port: int, *, ssl: bool, headers: dict[str, str], tim
 
 
 def open_folder(folder: str) -> System:
-    """The engine on a folder, in this process."""
     if find_spec("chromadb.is_thin_client") is not None:  # a module of chromadb-client alone
         raise DependencyError(
             "a chroma store with a path needs the whole package chromadb, and only chromadb-client is installed: "
@@ -218,7 +205,6 @@ def _tell_status(response: httpx.Response) -> None:
 
 
 def failure(error: Exception, place: str, timeout: float) -> Failure | None:
-    """What an exception of Chroma or its client means; None for one that is not theirs."""
     if isinstance(error, httpx.HTTPStatusError):
         return _of_status(error.response, place)
     if isinstance(error, httpx.TimeoutException):
@@ -233,7 +219,7 @@ def failure(error: Exception, place: str, timeout: float) -> Failure | None:
         return Failure(f"{place} cannot be asked: {_short(str(error))}")
     if isinstance(error, JSONDecodeError):
         return Failure(f"what answers at {place} is no Chroma server with API v2: check host, port and ssl")
-    if isinstance(error, ChromaError):
+    if isinstance(error, errors.ChromaError):
         return _of_chroma(error, place)
     if type(error) is Exception:  # Chroma's client raises it for an answer that it does not know
         return Failure(f"{place} answered: {_short(str(error))}")
@@ -249,15 +235,15 @@ def _of_status(response: httpx.Response, place: str) -> Failure:
     return Failure(f"{place} answered with status {status}: {said}", passing=True)
 
 
-def _of_chroma(error: ChromaError, place: str) -> Failure:
+def _of_chroma(error: errors.ChromaError, place: str) -> Failure:
     said = _short(str(error))
-    if isinstance(error, ChromaAuthError | AuthorizationError):
+    if isinstance(error, errors.ChromaAuthError | errors.AuthorizationError):
         return Failure(f"{place} refused the key: check api_key and token_header, or CHROMA_API_KEY")
-    if isinstance(error, RateLimitError | QuotaError):
-        return Failure(f"{place} has had enough for now: {said}", passing=isinstance(error, RateLimitError))
-    if isinstance(error, NotFoundError):
+    if isinstance(error, errors.RateLimitError | errors.QuotaError):
+        return Failure(f"{place} has had enough for now: {said}", passing=isinstance(error, errors.RateLimitError))
+    if isinstance(error, errors.NotFoundError):
         return Failure(f"{place} misses something: {said}")
-    return Failure(f"{place} failed: {said}", passing=isinstance(error, InternalError) and "locked" in said)
+    return Failure(f"{place} failed: {said}", passing=isinstance(error, errors.InternalError) and "locked" in said)
 
 
 def _short(text: str) -> str:
@@ -290,6 +276,7 @@ class ChromaVectorStore(DocumentStore[Where]):
     exact = False
     keeps_bare = False
     grammar = GRAMMAR
+    settings: ChromaVectorStore.Settings
 
     class Settings(EngineSettings):
         """Where Chroma is."""
@@ -335,7 +322,6 @@ class ChromaVectorStore(DocumentStore[Where]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         self._lock: FolderLock | None = None
         self._system: System | None = None
         self._held: dict[str, _Held] = {}
@@ -346,7 +332,6 @@ class ChromaVectorStore(DocumentStore[Where]):
         else:
             self._place = f"Chroma in {settings.path}"
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         try:
             self._system = self._start()
@@ -370,10 +355,10 @@ class ChromaVectorStore(DocumentStore[Where]):
     def _make_database(self) -> None:
         try:
             self._api.get_database(self._database, self._tenant)
-        except NotFoundError:
+        except errors.NotFoundError:
             try:
                 self._api.create_database(self._database, self._tenant)
-            except ChromaError:
+            except errors.ChromaError:
                 self._api.get_database(
                     self._database, self._tenant
                 )  # another process made it, or the reason is told here
@@ -406,7 +391,6 @@ class ChromaVectorStore(DocumentStore[Where]):
     def _failure(self, error: Exception) -> Failure | None:
         return failure(error, self._place, self.settings.timeout)
 
-    # ------------------------------------------------------------------ collections
     def _find(self, name: str) -> Shape | None:
         try:
             return self._look(name).shape
@@ -414,11 +398,10 @@ class ChromaVectorStore(DocumentStore[Where]):
             return None
 
     def _look(self, name: str) -> _Held:
-        """The collection as it is now."""
         self._held.pop(name, None)
         try:
             model = self._api.get_collection(collection_name(name), tenant=self._tenant, database=self._database)
-        except NotFoundError:
+        except errors.NotFoundError:
             raise MissingCollection from None
         found = described(model.metadata)
         if found is None or found[0] != name:
@@ -432,7 +415,7 @@ class ChromaVectorStore(DocumentStore[Where]):
         held = self._held.get(name) or self._look(name)
         try:
             return use(held)
-        except NotFoundError:
+        except errors.NotFoundError:
             again = self._look(name)
             if again.shape.dimension != held.shape.dimension:
                 raise MissingCollection from None
@@ -466,7 +449,7 @@ class ChromaVectorStore(DocumentStore[Where]):
         self._held.pop(name, None)
         try:
             self._api.delete_collection(collection_name(name), tenant=self._tenant, database=self._database)
-        except NotFoundError:
+        except errors.NotFoundError:
             return
 
     def _clear(self, name: str) -> None:
@@ -477,7 +460,6 @@ class ChromaVectorStore(DocumentStore[Where]):
 
         self._ask(name, clear)
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         def write(held: _Held) -> None:
             records = [to_record(document, held.shape.dimension) for document in documents]

@@ -20,16 +20,7 @@ from pydantic import Field
 
 from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.http.service import RetryLater, ServiceSettings, with_retry
-from perdure.backends.vector_stores.base import (
-    CollectionInfo,
-    Hits,
-    Names,
-    Page,
-    Point,
-    Points,
-    Shape,
-    Vector,
-)
+from perdure.backends.vector_stores.base import CollectionInfo, Hits, Names, Page, Point, Points, Shape, Vector
 from perdure.backends.vector_stores.common.documents import Document, Row, encode
 from perdure.backends.vector_stores.common.filter_clauses import BARE, C, Grammar, Narrowed, narrow, word_token
 from perdure.backends.vector_stores.common.rows import (
@@ -102,7 +93,6 @@ class DocumentEngine(ABC, Generic[C]):
     ranks_words: ClassVar[bool] = False
     """Whether the engine has a keyword search, `_ranked`; if not, rows are found by word tokens and scored here."""
 
-    # ------------------------------------------------------------------ life
     @abstractmethod
     def _connect(self) -> None:
         """Connect, and make what the engine needs before the first collection."""
@@ -119,7 +109,6 @@ class DocumentEngine(ABC, Generic[C]):
     def _failure(self, error: Exception) -> Failure | None:
         """What an exception of the driver means; None for one that is not the driver's."""
 
-    # ------------------------------------------------------------------ collections
     @abstractmethod
     def _find(self, name: str) -> Shape | None:
         """The shape of a collection, or None."""
@@ -140,7 +129,6 @@ class DocumentEngine(ABC, Generic[C]):
     def _clear(self, name: str) -> None:
         """Remove every document of a collection."""
 
-    # ------------------------------------------------------------------ documents
     @abstractmethod
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         """Write documents whole and delete others by the ids of their rows; read by all once this returns."""
@@ -233,7 +221,6 @@ class CollectionReader(Generic[C]):
             return self.engine._count(self.name, self.narrowed.clause)
         return sum(len(page) for page in self._pages(self.narrowed.clause, with_vectors=False))
 
-    # ------------------------------------------------------------------ pieces
     def _both(self, clause: C) -> C:
         return clause if self.narrowed.clause is None else self.engine.grammar.every([self.narrowed.clause, clause])
 
@@ -309,14 +296,12 @@ class DocumentStore(DocumentEngine[C], ListingStore):
     """The engine's client while the store is open, for engines that have one with a method `close`."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        self._engine_settings = settings
+        self.settings = settings
         self._shapes: dict[str, Shape] = {}
         self._opening = threading.Lock()
         self._is_open = False
 
-    # ------------------------------------------------------------------ life
     async def open(self) -> None:
-        """Connect, and make what is missing; further calls do nothing."""
         await self._do(self._open_once, writing=True)
 
     def _open_once(self) -> None:
@@ -326,7 +311,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
                 self._is_open = True
 
     async def close(self) -> None:
-        """Let go of every resource."""
         await self._do(self._close_once, writing=True)
 
     def _close_once(self) -> None:
@@ -337,18 +321,14 @@ class DocumentStore(DocumentEngine[C], ListingStore):
                 self._disconnect()
 
     def _disconnect(self) -> None:
-        """Let go of every resource: here, of the client."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
     async def identity(self) -> str:
-        """An id of the physical store, kept inside it."""
         return await self._read(self._identity)
 
-    # ------------------------------------------------------------------ collections
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
-        """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
         check_dimension(dimension)
 
         def make() -> None:
@@ -363,8 +343,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         await self._change(make)
 
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection and its rows."""
-
         def drop() -> None:
             self._shapes.pop(name, None)
             self._drop(name)
@@ -372,12 +350,9 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         await self._change(drop)
 
     async def list_collections(self) -> Names:
-        """The names of all collections, sorted."""
         return sorted(await self._read(self._names))
 
     async def get_collection_info(self, name: str) -> CollectionInfo:
-        """Row count, dimension and model of a collection."""
-
         def read() -> CollectionInfo:
             self._shapes.pop(name, None)
             shape = self._shape(name)
@@ -386,8 +361,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         return await self._read_in(name, read)
 
     async def reset(self) -> None:
-        """Remove every row of every collection, and keep the collections."""
-
         def clear() -> None:
             for name in self._names():
                 self._clear(name)
@@ -403,7 +376,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
             shape = self._shapes[name] = found
         return shape
 
-    # ------------------------------------------------------------------ rows
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
         """Write rows whole and delete others, idempotent; nothing is sent unless every row is sound."""
         points, gone = list(puts), [check_id(id) for id in deletes]
@@ -424,8 +396,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
     ) -> None:
-        """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
-
         def write() -> None:
             shape = self._shape(collection)
             old = next(iter(self._fetch(collection, [check_id(id)], with_vectors=True)), None)
@@ -438,7 +408,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         await self._change_in(collection, write)
 
     async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
-        """The rows of the ids that exist, in the order asked."""
         asked = [check_id(id) for id in ids]
 
         def read() -> Points:
@@ -449,9 +418,7 @@ class DocumentStore(DocumentEngine[C], ListingStore):
 
         return await self._read_in(collection, read)
 
-    # ------------------------------------------------------------------ reading
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows of highest cosine to the query, best first, equal ones by id."""
         limit = check_limit(limit)
 
         def read() -> Hits:
@@ -462,7 +429,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         return await self._read_in(collection, read)
 
     async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows that share words with the text, best first, equal ones by id."""
         limit = check_limit(limit)
         asked = list(query_words(text))
 
@@ -487,8 +453,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         return await self._read_in(collection, read)
 
     async def count(self, collection: str, filters: Filter | None = None) -> int:
-        """How many rows match."""
-
         def read() -> int:
             reader = self._reader_of(collection, filters)
             return 0 if reader is None else reader.count()
@@ -502,8 +466,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         return None if narrowed.nothing else CollectionReader(self, collection, filters, narrowed)
 
     async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
-        """Every row once, in the engine's own pages and order; a failure on the way ends it."""
-
         def begin() -> Iterator[list[Row]]:
             self._shape(collection)
             return self._scan(collection, None, with_vectors=with_vectors)
@@ -514,7 +476,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
                 yield [row.point() for row in page]
 
     async def unembedded(self, collection: str, limit: int) -> Points:
-        """Rows that still have no vector, at most `limit`, by id."""
         limit = check_limit(limit)
 
         def read() -> Points:
@@ -525,7 +486,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
 
         return await self._read_in(collection, read)
 
-    # ------------------------------------------------------------------ calls
     async def _read(self, read: Callable[[], T]) -> T:
         return await self._do(lambda: self._when_open(read), writing=False)
 
@@ -573,5 +533,4 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         async def call() -> T:
             return await (run_unit(attempt) if writing else run_blocking(attempt))
 
-        settings = self._engine_settings
-        return await with_retry(call, retries=settings.retries, base_delay=settings.retry_delay)
+        return await with_retry(call, retries=self.settings.retries, base_delay=self.settings.retry_delay)

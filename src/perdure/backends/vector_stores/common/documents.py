@@ -109,8 +109,4 @@ def decode(record: str, vector: Sequence[float] | Vector | None = None) -> Row:
 
 def readable(text: str) -> str:
     """The text as any engine can store it."""
-    return text if text.isascii() and "\x00" not in text else _without_oddities(text)
-
-
-def _without_oddities(text: str) -> str:
     return text.replace("\x00", "").encode("utf-8", "replace").decode()

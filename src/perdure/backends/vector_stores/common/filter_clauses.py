@@ -276,9 +276,6 @@ def _any(parts: Sequence[Narrowed[C]], grammar: Grammar[C]) -> Narrowed[C]:
     return Narrowed(clauses[0] if len(clauses) == 1 else grammar.some(clauses), exact, size=size, levels=levels)
 
 
-# ------------------------------------------------------------------ single conditions
-
-
 def _condition(condition: Condition, grammar: Grammar[C], *, positive: bool) -> Narrowed[C]:
     if condition.operator in ("eq", "in"):
         return _membership(condition, grammar, positive=positive)
@@ -379,9 +376,6 @@ def _edge(condition: Condition) -> _Edge | None:
         return None
     strict = condition.operator in ("gt", "lt")
     return edge.step(upward=condition.operator == "gt") if strict else edge
-
-
-# ------------------------------------------------------------------ filters as JSON
 
 
 def filter_plain(filter: Filter) -> list[Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
+from perdure.backends.file_lock import try_lock
 from perdure.domain.errors import VectorStoreError
 
 FILE = "perdure.lock"
@@ -26,7 +26,11 @@ class FolderLock:
                 f"cannot use the folder {self.folder}: {error.strerror or error}: give the path of a folder that this "
                 "user can write to"
             ) from error
-        if not _lock(self._descriptor):
+        try:
+            is_locked = try_lock(self._descriptor)
+        except OSError:  # its file system has no locks
+            is_locked = False
+        if not is_locked:
             os.close(self._descriptor)
             raise VectorStoreError(
                 taken
@@ -37,25 +41,3 @@ class FolderLock:
     def release(self) -> None:
         """Let others have the folder; closing the file is what unlocks it."""
         os.close(self._descriptor)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> bool:
-        """A lock of the open file, not of the process: it also keeps a second store of this process out."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True

@@ -144,8 +144,6 @@ def _copy(value: Any, field: str, depth: int) -> Any:
     )
 
 
-# ------------------------------------------------------------------ the order of lists
-
 Place = tuple[str, str]
 """Where a row stands in a list: its (created_at, id), with "" where the payload has no such text."""
 
@@ -196,7 +194,6 @@ class ListingStore(VectorStore):
         *,
         with_vectors: bool = False,
     ) -> Page:
-        """Rows in the order of payload (created_at, id), stable while others write."""
         after = None if cursor is None else read_cursor(cursor)
         return await self._list(collection, Listing(filters, check_limit(limit), after, with_vectors))
 

@@ -50,15 +50,12 @@ class WrappingStore(VectorStore):
 
     @property
     def read_only(self) -> bool:
-        """Whether the store behind can only be read."""
         return self._store.read_only
 
     def stored_collections(self) -> Shapes:
-        """Those of the store behind."""
         return self._store.stored_collections()
 
     async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
-        """The rows of the store behind."""
         async for points in self._store.stream(collection, with_vectors=with_vectors):
             yield points
 

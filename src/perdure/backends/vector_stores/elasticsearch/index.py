@@ -111,9 +111,6 @@ _LONGEST_PLACE = 32_764
 """Digits of an id or a time that rows are sorted by; Lucene takes 32,766 bytes."""
 
 
-# ------------------------------------------------------------------ names
-
-
 def alias_of(prefix: str, name: str) -> str:
     """The alias of a collection: readable, and different for names that differ in case or in a sign only."""
     slug = re.sub(r"[^a-z0-9_]+", "-", name.lower())[:60].strip("-")
@@ -123,9 +120,6 @@ def alias_of(prefix: str, name: str) -> str:
 def key_of(id: str) -> str:
     """The document's id for a row's, which may be longer and odder than Elasticsearch permits."""
     return digest(id, 16)
-
-
-# ------------------------------------------------------------------ collections
 
 
 def definition(alias: str, prefix: str, name: str, shape: Shape) -> dict[str, Any]:
@@ -175,9 +169,6 @@ def read_meta(mapping: Mapping[str, Any], prefix: str) -> tuple[str, Shape] | No
     if not isinstance(meta, dict) or meta.get("prefix") != prefix or "collection" not in meta:
         return None
     return json.loads(meta["collection"]), Shape(meta["dimension"], meta["model"])
-
-
-# ------------------------------------------------------------------ documents
 
 
 def fields_of(document: Document) -> dict[str, Any]:

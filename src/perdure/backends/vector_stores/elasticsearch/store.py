@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from elasticsearch import (
-    ApiError,
-    ConnectionError,
-    ConnectionTimeout,
-    Elasticsearch,
-    SSLError,
-    TransportError,
-    UnsupportedProductError,
-)
+import elasticsearch
 from pydantic import Field, FilePath, SecretStr, field_validator, model_validator
 
 from perdure.backends.shared.batches import bounded_batches
@@ -34,21 +26,7 @@ from perdure.backends.vector_stores.common.document_store import (
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.filter_clauses import word_token
 from perdure.backends.vector_stores.common.rows import Place, check_most_dimensions
-from perdure.backends.vector_stores.elasticsearch.index import (
-    GRAMMAR,
-    KEPT,
-    MOST_DIMENSIONS,
-    OWN,
-    Clause,
-    alias_of,
-    definition,
-    fields_of,
-    in_order,
-    key_of,
-    order_of,
-    read_meta,
-    row_of,
-)
+from perdure.backends.vector_stores.elasticsearch import index as es_index
 from perdure.domain.errors import ConfigError
 
 # Requests to Elasticsearch, in a dialect that servers 8 and 9 and both majors of the client understand.
@@ -75,11 +53,10 @@ class Refused(Exception):
 class Requests:
     """Sends requests by the vendor's client, which threads may share."""
 
-    def __init__(self, client: Elasticsearch) -> None:
+    def __init__(self, client: elasticsearch.Elasticsearch) -> None:
         self._client = client
 
     def close(self) -> None:
-        """Let go of every connection."""
         self._client.close()
 
     def send(self, method: str, path: str, body: Any = None, **params: str) -> dict[str, Any]:
@@ -107,12 +84,12 @@ class Requests:
     ) -> dict[str, Any]:
         try:
             answer = self._client.perform_request(method, path, params=params, headers=headers, body=body)
-        except ApiError as error:
+        except elasticsearch.ApiError as error:
             if error.meta.status == 404 and kind_of(error) == GONE:
                 raise MissingCollection from None
             raise
         if not isinstance(answer.body, dict):
-            raise TransportError("an answer that is no object")
+            raise elasticsearch.TransportError("an answer that is no object")
         return answer.body
 
 
@@ -127,7 +104,7 @@ def item_failure(status: int, told: dict[str, Any]) -> Exception:
     return MissingCollection() if told["type"] == GONE else Refused(status, told["type"])
 
 
-def kind_of(error: ApiError) -> str:
+def kind_of(error: elasticsearch.ApiError) -> str:
     """What the server calls the error, such as `index_not_found_exception`."""
     told = error.body.get("error") if isinstance(error.body, dict) else None
     kind = told.get("type") if isinstance(told, dict) else None
@@ -136,19 +113,19 @@ def kind_of(error: ApiError) -> str:
 
 def failure_of(error: Exception, address: str) -> Failure | None:
     """What a failure means; its own words are left out, since they may repeat what somebody said."""
-    if isinstance(error, ConnectionTimeout):
+    if isinstance(error, elasticsearch.ConnectionTimeout):
         return Failure(f"{address} did not answer in time; the setting timeout says how long that is", passing=True)
-    if isinstance(error, SSLError):
+    if isinstance(error, elasticsearch.SSLError):
         return Failure(f"no secure connection to {address}; ca_certs names the certificate of an own authority")
-    if isinstance(error, ConnectionError):
+    if isinstance(error, elasticsearch.ConnectionError):
         return Failure(f"{address} cannot be reached: does Elasticsearch run there?", passing=True)
-    if isinstance(error, UnsupportedProductError):
+    if isinstance(error, elasticsearch.UnsupportedProductError):
         return Failure(f"what answers at {address} is not Elasticsearch")
-    if isinstance(error, ApiError):
+    if isinstance(error, elasticsearch.ApiError):
         return _status(error.meta.status, kind_of(error), address)
     if isinstance(error, Refused):
         return _status(error.status, error.kind, address)
-    if isinstance(error, TransportError):
+    if isinstance(error, elasticsearch.TransportError):
         return Failure(f"{address} gave an answer that Elasticsearch does not give ({type(error).__name__})")
     return None
 
@@ -175,12 +152,14 @@ _CONNECTIONS = 32
 """As many as threads work for perdure."""
 
 
-class ElasticsearchVectorStore(DocumentStore[Clause]):
+class ElasticsearchVectorStore(DocumentStore[es_index.Clause]):
     """Keeps rows on a server, where processes and machines share them."""
 
     name: ClassVar[str] = "elasticsearch"
     ranks_words: ClassVar[bool] = True
-    grammar = GRAMMAR
+    grammar = es_index.GRAMMAR
+    settings: Settings
+    _client: Requests
 
     class Settings(EngineSettings):
         """Where the server is, who we are there, and which indices are ours."""
@@ -211,11 +190,6 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
                 raise ValueError("give api_key, or username and password, not both")
             return self
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.settings = settings
-
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         self._client = Requests(self._connected())
         try:
@@ -224,16 +198,18 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
             self._disconnect()
             raise
 
-    def _connected(self) -> Elasticsearch:
+    def _connected(self) -> elasticsearch.Elasticsearch:
         given = self.settings
         options: dict[str, Any] = {}
         if given.api_key is not None:
             options["api_key"] = given.api_key.get_secret_value()
         if given.username is not None and given.password is not None:
-            options["headers"] = {"authorization": _basic(given.username, given.password.get_secret_value())}
+            # In UTF-8, as Elasticsearch reads it; the client takes ASCII alone.
+            login = f"{given.username}:{given.password.get_secret_value()}".encode()
+            options["headers"] = {"authorization": f"Basic {base64.b64encode(login).decode()}"}
         if given.ca_certs is not None:
             options["ssl_context"] = _trusting(given.ca_certs)
-        return Elasticsearch(
+        return elasticsearch.Elasticsearch(
             given.url.split(","),
             request_timeout=given.timeout,
             max_retries=0,
@@ -241,11 +217,6 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
             connections_per_node=_CONNECTIONS,
             **options,
         )
-
-    @property
-    def _requests(self) -> Requests:
-        assert isinstance(self._client, Requests), "between _connect and _disconnect"
-        return self._client
 
     @property
     def _identity_index(self) -> str:
@@ -256,56 +227,55 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
         try:
             self._identity()
         except MissingCollection:
-            meta = {OWN: {"identity": uuid.uuid4().hex}}
+            meta = {es_index.OWN: {"identity": uuid.uuid4().hex}}
             self._create(self._identity_index, {"mappings": {"dynamic": False, "_meta": meta}})
 
     def _identity(self) -> str:
-        mappings = self._requests.send("GET", f"/{self._identity_index}/_mapping")
+        mappings = self._client.send("GET", f"/{self._identity_index}/_mapping")
         (found,) = mappings.values()
-        return str(found["mappings"]["_meta"][OWN]["identity"])
+        return str(found["mappings"]["_meta"][es_index.OWN]["identity"])
 
     def _failure(self, error: Exception) -> Failure | None:
         return failure_of(error, self.settings.url)
 
-    # ------------------------------------------------------------------ collections
     def _alias(self, name: str) -> str:
-        return alias_of(self.settings.prefix, name)
+        return es_index.alias_of(self.settings.prefix, name)
 
     def _find(self, name: str) -> Shape | None:
         try:
-            mappings = self._requests.send("GET", f"/{self._alias(name)}/_mapping")
+            mappings = self._client.send("GET", f"/{self._alias(name)}/_mapping")
         except MissingCollection:
             return None
         return next((shape for found, shape in self._collections(mappings) if found == name), None)
 
     def _names(self) -> Names:
         path = f"/{self.settings.prefix}-*/_mapping"
-        mappings = self._requests.send("GET", path, filter_path="*.mappings._meta")
+        mappings = self._client.send("GET", path, filter_path="*.mappings._meta")
         return [name for name, _ in self._collections(mappings)]
 
     def _collections(self, mappings: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
         for mapping in mappings.values():
-            found = read_meta(mapping, self.settings.prefix)
+            found = es_index.read_meta(mapping, self.settings.prefix)
             if found is not None:
                 yield found
 
     def _make(self, name: str, shape: Shape) -> None:
-        check_most_dimensions("Elasticsearch", MOST_DIMENSIONS, shape.dimension)
+        check_most_dimensions("Elasticsearch", es_index.MOST_DIMENSIONS, shape.dimension)
         alias = self._alias(name)
-        self._create(f"{alias}-1", definition(alias, self.settings.prefix, name, shape))
+        self._create(f"{alias}-1", es_index.definition(alias, self.settings.prefix, name, shape))
 
     def _create(self, index: str, body: dict[str, Any]) -> None:
         try:
-            self._requests.send("PUT", f"/{index}", body)
-        except ApiError as error:
+            self._client.send("PUT", f"/{index}", body)
+        except elasticsearch.ApiError as error:
             if kind_of(error) != "resource_already_exists_exception":
                 raise
 
     def _drop(self, name: str) -> None:
         try:
-            held = self._requests.send("GET", f"/{self._alias(name)}/_alias")
+            held = self._client.send("GET", f"/{self._alias(name)}/_alias")
             for index in held:  # an alias cannot be deleted by itself
-                self._requests.send("DELETE", f"/{index}")
+                self._client.send("DELETE", f"/{index}")
         except MissingCollection:
             return
 
@@ -313,20 +283,22 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
         alias = self._alias(name)
         for hits in self._pages(name, None, source=False, size=_KEYS):
             lines = [_line({"delete": {"_id": hit["_id"]}}) for hit in hits]
-            self._requests.bulk(alias, lines)
+            self._client.bulk(alias, lines)
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
-        lines = [[_line({"index": {"_id": key_of(document.id)}}), _line(fields_of(document))] for document in documents]
-        lines += [[_line({"delete": {"_id": key_of(id)}})] for id in deletes]
+        lines = [
+            [_line({"index": {"_id": es_index.key_of(document.id)}}), _line(es_index.fields_of(document))]
+            for document in documents
+        ]
+        lines += [[_line({"delete": {"_id": es_index.key_of(id)}})] for id in deletes]
         for batch in batches(lines):
-            self._requests.bulk(self._alias(name), batch)
+            self._client.bulk(self._alias(name), batch)
 
     def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
         rows: list[Row] = []
-        keys = [key_of(id) for id in ids]
+        keys = [es_index.key_of(id) for id in ids]
         for start in range(0, len(keys), _PAGE):
-            answer = self._requests.send(
+            answer = self._client.send(
                 "POST",
                 f"/{self._alias(name)}/_mget",
                 {"ids": keys[start : start + _PAGE]},
@@ -336,26 +308,26 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
                 if "error" in found:
                     raise item_failure(HTTPStatus.INTERNAL_SERVER_ERROR, found["error"])
                 if found["found"]:
-                    rows.append(row_of(found["_source"]))
+                    rows.append(es_index.row_of(found["_source"]))
         return rows
 
-    def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+    def _nearest(self, name: str, query: Vector, limit: int, clause: es_index.Clause | None) -> list[tuple[Row, float]]:
         knn = {"field": "vector", "query_vector": query.tolist(), "k": limit, "num_candidates": limit}
         if clause is not None:
             knn["filter"] = clause
         hits = self._search(name, {"knn": knn, "size": limit, "_source": _kept(with_vectors=False)})
-        return [(row_of(hit["_source"]), _inner_product(hit["_score"])) for hit in hits]
+        return [(es_index.row_of(hit["_source"]), _inner_product(hit["_score"])) for hit in hits]
 
-    def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+    def _scan(self, name: str, clause: es_index.Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
         for hits in self._pages(name, clause, source=_kept(with_vectors=with_vectors), size=_PAGE):
-            yield [row_of(hit["_source"]) for hit in hits]
+            yield [es_index.row_of(hit["_source"]) for hit in hits]
 
-    def _count(self, name: str, clause: Clause | None) -> int:
+    def _count(self, name: str, clause: es_index.Clause | None) -> int:
         body = {"query": _query(clause), "size": 0, "track_total_hits": True}
         return int(self._found(name, body)["total"]["value"])
 
     def _ordered(
-        self, name: str, clause: Clause | None, after: Place | None, limit: int, *, with_vectors: bool
+        self, name: str, clause: es_index.Clause | None, after: Place | None, limit: int, *, with_vectors: bool
     ) -> list[Row] | None:
         body: dict[str, Any] = {
             "query": _query(clause),
@@ -365,21 +337,23 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
         }
         rows: list[Row] = []
         if after is not None:
-            body["search_after"] = order_of(after)
+            body["search_after"] = es_index.order_of(after)
         while True:
-            if not in_order(body.get("search_after", ("", ""))):
+            if not es_index.in_order(body.get("search_after", ("", ""))):
                 return None
             hits = self._search(name, body)
-            if not all(in_order(hit["sort"]) for hit in hits):
+            if not all(es_index.in_order(hit["sort"]) for hit in hits):
                 return None
-            rows += [row_of(hit["_source"]) for hit in hits]
+            rows += [es_index.row_of(hit["_source"]) for hit in hits]
             if len(hits) < body["size"] or len(rows) >= limit:
                 return rows[:limit]
             body["search_after"] = hits[-1]["sort"]
 
-    def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+    def _ranked(
+        self, name: str, asked: Sequence[str], limit: int, clause: es_index.Clause | None
+    ) -> list[tuple[Row, float]]:
         words = [word_token(word) for word in asked]
-        parts: list[Clause] = [{"term": {"stems": word}} for word in words[:_WORDS]]
+        parts: list[es_index.Clause] = [{"term": {"stems": word}} for word in words[:_WORDS]]
         for start in range(_WORDS, len(words), self.grammar.most_values):
             rest = {"terms": {"stems": words[start : start + self.grammar.most_values]}}
             parts.append({"constant_score": {"filter": rest, "boost": _FAR_BEHIND}})
@@ -388,11 +362,10 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
             some["filter"] = [clause]
         body = {"query": {"bool": some}, "size": limit, "_source": _kept(with_vectors=False)}
         hits = self._search(name, body, search_type="dfs_query_then_fetch")
-        return [(row_of(hit["_source"]), hit["_score"]) for hit in hits]
+        return [(es_index.row_of(hit["_source"]), hit["_score"]) for hit in hits]
 
-    # ------------------------------------------------------------------ searches
     def _pages(
-        self, name: str, clause: Clause | None, *, source: list[str] | bool, size: int
+        self, name: str, clause: es_index.Clause | None, *, source: list[str] | bool, size: int
     ) -> Iterator[list[dict[str, Any]]]:
         """Every hit of the clause, by a key that no change of a row moves."""
         body: dict[str, Any] = {"query": _query(clause), "size": size, "sort": ["key"], "_source": source}
@@ -411,7 +384,7 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
     def _found(self, name: str, body: dict[str, Any], **params: str) -> dict[str, Any]:
         """The hits of a search that failed on no shard: a row left out would be a memory forgotten."""
         params["allow_partial_search_results"] = "false"
-        found: dict[str, Any] = self._requests.send("POST", f"/{self._alias(name)}/_search", body, **params)["hits"]
+        found: dict[str, Any] = self._client.send("POST", f"/{self._alias(name)}/_search", body, **params)["hits"]
         return found
 
 
@@ -428,11 +401,6 @@ def _address(text: str) -> str:
     return parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
 
 
-def _basic(username: str, password: str) -> str:
-    """Credentials in UTF-8, as Elasticsearch reads them; the client takes ASCII alone."""
-    return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
-
-
 def _trusting(certificate: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=certificate)
@@ -446,10 +414,10 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _kept(*, with_vectors: bool) -> list[str]:
-    return list(KEPT if with_vectors else KEPT[:1])
+    return list(es_index.KEPT if with_vectors else es_index.KEPT[:1])
 
 
-def _query(clause: Clause | None) -> Clause:
+def _query(clause: es_index.Clause | None) -> es_index.Clause:
     return {"match_all": {}} if clause is None else {"bool": {"filter": [clause]}}
 
 

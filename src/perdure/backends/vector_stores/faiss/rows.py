@@ -168,7 +168,6 @@ class Rows(Database):
 
 
 def open_rows(path: Path, timeout: float) -> Rows:
-    """The file, made where it is missing."""
     return Rows(path, timeout)
 
 
@@ -181,9 +180,6 @@ class Collection:
     version: int
     stamp: str
     trimmed: int
-
-
-# ------------------------------------------------------------------ collections
 
 
 def find(connection: sqlite3.Connection, name: str) -> Collection:
@@ -199,7 +195,6 @@ def find(connection: sqlite3.Connection, name: str) -> Collection:
 
 
 def names(connection: sqlite3.Connection) -> Names:
-    """The names of all collections."""
     return [key_text(name) for (name,) in connection.execute("SELECT name FROM collections")]
 
 
@@ -240,7 +235,6 @@ def clear(connection: sqlite3.Connection, collection: Collection) -> None:
 
 
 def _step(connection: sqlite3.Connection, collection: Collection) -> int:
-    """Begin a new version of the collection."""
     values = (collection.version + 1, uuid4().hex, collection.number)
     connection.execute("UPDATE states SET version = ?, stamp = ? WHERE number = ?", values)
     return collection.version + 1
@@ -255,13 +249,9 @@ def trim(connection: sqlite3.Connection, collection: Collection) -> None:
         connection.execute("UPDATE states SET trimmed = version WHERE number = ?", (c,))
 
 
-# ------------------------------------------------------------------ writing
-
-
 def write(
     connection: sqlite3.Connection, collection: Collection, documents: Iterable[Document], deletes: Iterable[str]
 ) -> None:
-    """Write documents whole and delete others."""
     version = _step(connection, collection)
     for id in deletes:
         _remove(connection, collection.number, version, id)
@@ -306,9 +296,6 @@ def _put(connection: sqlite3.Connection, c: int, version: int, document: Documen
     connection.executemany(f"INSERT INTO spans_{c} VALUES (?, ?, ?)", spans)
 
 
-# ------------------------------------------------------------------ reading
-
-
 def select(
     collection: Collection,
     clause: Sql | None,
@@ -342,7 +329,6 @@ def to_rows(found: Iterable[tuple[str, bytes | None]]) -> list[Row]:
 
 
 def fetch(connection: sqlite3.Connection, collection: Collection, ids: Sequence[str]) -> list[Row]:
-    """The rows of the ids that exist, with vectors."""
     rows: list[Row] = []
     for start in range(0, len(ids), _MOST_IDS):
         some = [key(id) for id in ids[start : start + _MOST_IDS]]
@@ -352,7 +338,6 @@ def fetch(connection: sqlite3.Connection, collection: Collection, ids: Sequence[
 
 
 def by_number(connection: sqlite3.Connection, collection: Collection, numbers: Sequence[int]) -> dict[int, Row]:
-    """The rows of these n."""
     rows: dict[int, Row] = {}
     for start in range(0, len(numbers), _MOST_IDS):
         some = list(numbers[start : start + _MOST_IDS])
@@ -362,7 +347,6 @@ def by_number(connection: sqlite3.Connection, collection: Collection, numbers: S
 
 
 def count(connection: sqlite3.Connection, collection: Collection, clause: Sql | None) -> int:
-    """How many rows satisfy the clause."""
     conditions, values = _where(collection, clause)
     query = f"SELECT count(*) FROM rows_{collection.number} r"
     if conditions:
@@ -374,9 +358,6 @@ def numbers(connection: sqlite3.Connection, collection: Collection, clause: Sql)
     """The n of the rows of the clause that have a vector."""
     query = f"SELECT r.n FROM rows_{collection.number} r WHERE r.bare = 0 AND {clause.text(collection.number)}"
     return [n for (n,) in connection.execute(query, clause.values)]
-
-
-# ------------------------------------------------------------------ what an index is made of
 
 
 def vectors_after(

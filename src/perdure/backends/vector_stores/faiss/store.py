@@ -34,8 +34,6 @@ from perdure.backends.vector_stores.faiss.rows import GRAMMAR, Collection, Rows,
 from perdure.backends.vector_stores.sqlite import maintenance
 from perdure.domain.errors import VectorStoreError
 
-# Care for the folder of a FAISS store: unreadable deletions, agreement between the rows and the index.
-
 # ruff: noqa: S608  (only our own names and numbers are written into SQL)
 
 
@@ -102,8 +100,6 @@ def check_rows(
     return found + [f"SQLite's own check_rows says: {text}" for text in broken]
 
 
-# A FAISS index of one collection, in memory: brought to the rows' version before each search, kept in a file.
-
 _CHUNK = 10_000
 """Vectors that are read from the rows at one time."""
 _MOST_DEAD = 1_000
@@ -126,7 +122,6 @@ class VectorIndex:
         self._dead: set[int] = set()  # taking one out moves all behind it: they are passed over until they are many
         self._last = 0
 
-    # ------------------------------------------------------------------ following the rows
     def follow(self, connection: sqlite3.Connection, collection: Collection, file: Path) -> bool:
         """Bring the index to the version of the rows that this read transaction sees; False if it is beyond that."""
         if self.version < 0:
@@ -158,7 +153,6 @@ class VectorIndex:
             self._index.remove_ids(np.array(sorted(self._dead), np.int64))
             self._dead = set()
 
-    # ------------------------------------------------------------------ searching
     def search(self, query: Vector, limit: int, numbers: Sequence[int] | None) -> list[tuple[int, float]]:
         """The best vectors among those numbers, or among all, with their inner products."""
         if numbers is None:
@@ -177,7 +171,6 @@ class VectorIndex:
         ids = faiss.vector_to_array(self._index.id_map)
         return {int(n): self._index.reconstruct(int(n)) for n in ids if int(n) not in self._dead}
 
-    # ------------------------------------------------------------------ the file
     def save(self, collection: Collection, file: Path) -> None:
         """Write the index, which is at the collection's version, to its file, whole or not at all."""
         self._compact()
@@ -230,6 +223,7 @@ class FaissVectorStore(DocumentStore[Sql]):
     name: ClassVar[str] = "faiss"
     scrub_note: ClassVar[str] = ""
     grammar = GRAMMAR
+    settings: Settings
     most_hits = 2**31 - 1
 
     class Settings(EngineSettings):
@@ -242,13 +236,11 @@ class FaissVectorStore(DocumentStore[Sql]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         self._file = settings.path / "rows.db"
         self._open_rows: Rows | None = None
         self._indexes: dict[int, VectorIndex] = {}
         self._making = threading.Lock()
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         self._open_rows = _faiss_rows.open_rows(self._file, self.settings.timeout)
 
@@ -279,10 +271,8 @@ class FaissVectorStore(DocumentStore[Sql]):
         return None  # SQLite's are translated where they arise, and FAISS computes in memory
 
     def stored_collections(self) -> Shapes:
-        """The collections in the folder, read without opening the store; empty where that cannot be told."""
         return maintenance.stored_collections(self._file)
 
-    # ------------------------------------------------------------------ collections
     def _find(self, name: str) -> Shape | None:
         try:
             return self._read_of(name, lambda _, collection: collection.shape)
@@ -309,7 +299,6 @@ class FaissVectorStore(DocumentStore[Sql]):
         with self._rows.writing() as connection:
             _faiss_rows.clear(connection, _faiss_rows.find(connection, name))
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         with self._rows.writing() as connection:
             collection = _faiss_rows.find(connection, name)
@@ -367,7 +356,6 @@ class FaissVectorStore(DocumentStore[Sql]):
         with self._rows.reading() as connection:
             return read(connection, _faiss_rows.find(connection, name))
 
-    # ------------------------------------------------------------------ indexes
     def _index(self, collection: Collection) -> VectorIndex:
         with self._making:
             index = self._indexes.get(collection.number)
@@ -394,14 +382,10 @@ class FaissVectorStore(DocumentStore[Sql]):
             for name in _faiss_rows.names(connection):
                 _faiss_rows.trim(connection, _faiss_rows.find(connection, name))
 
-    # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
-        """Return once everything applied so far would survive power loss; the index is made of it again."""
         await run_unit(lambda: self._when_open(lambda: maintenance.sync(self._rows)))
 
     async def scrub(self) -> bool:
-        """Make deleted text and vectors unreadable; False if that is much, or others hold the file: a close does it."""
-
         def scrub() -> bool:
             rows = self._rows
             with rows.translated():
@@ -416,8 +400,6 @@ class FaissVectorStore(DocumentStore[Sql]):
         return await run_unit(lambda: self._when_open(scrub))
 
     async def check(self, collection: str) -> Names:
-        """What disagrees inside the folder, a sentence each."""
-
         def check(connection: sqlite3.Connection, found: Collection) -> Names:
             index = VectorIndex(found.shape.dimension)
             kept = self._indexes.get(found.number)

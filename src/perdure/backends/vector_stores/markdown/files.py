@@ -42,7 +42,6 @@ class Files:
         self.unsynced: set[str] = set()
         """Files and folders to be forced to the disk by the next sync."""
 
-    # ------------------------------------------------------------------ writing
     def write(self, puts: Sequence[Point], deletes: Sequence[str], before: Mapping[str, dict[str, Any]]) -> list[Point]:
         """Make the files hold the rows; `before` are the index's rows of the same ids.
 
@@ -194,7 +193,6 @@ class Files:
         for path in self._snapshot.below(self.home):
             self._remove(path)
 
-    # ------------------------------------------------------------------ finding
     def find(self, id: str, payload: Mapping[str, Any] | None) -> str | None:
         """The file of a row: where it was seen last, else where a row of this payload lies."""
         noted = self._snapshot.path_of(self.home, id)
@@ -297,9 +295,7 @@ class Files:
         except (FileNotFoundError, Unread):
             return None
 
-    # ------------------------------------------------------------------ durability
     def sync(self) -> None:
-        """Force what was written to the disk."""
         folders = set()
         for path in self.unsynced:
             folders.add(path.rpartition("/")[0])

@@ -66,9 +66,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         self._seen: dict[str, Look] = {}  # of files whose rows are foreign, until they are taken in
         self._working = threading.RLock()
 
-    # ------------------------------------------------------------------ life
     async def open(self) -> None:
-        """Make the folder, read what is noted of its files, and open the store behind."""
         await run_unit(self._open_folder)
         await self._store.open()
         if not self._snapshot.identity:
@@ -92,7 +90,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             self._home(self.settings.collection)
 
     async def close(self) -> None:
-        """Note what is in the files, and close the store behind."""
         await run_unit(self._close_folder)
         await self._store.close()
 
@@ -106,7 +103,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         """That of the folder: it is the same after the index was made anew."""
         return self._snapshot.identity or await self._store.identity()
 
-    # ------------------------------------------------------------------ collections
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
         """Make a collection in the index; the files that are there already are taken in by `absorb`."""
         await self._store.create_collection(name, dimension, model=model)
@@ -122,14 +118,11 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         await self._store.delete_collection(name)
 
     async def reset(self) -> None:
-        """Remove every row and its file."""
         for name in await self._store.list_collections():
             await self._on_files(layout.generation(name)[0], Files.remove_all)
         await self._store.reset()
 
-    # ------------------------------------------------------------------ rows
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
-        """Write and remove files, and then the rows of the index; what is wrong with a row is told before."""
         points, gone = await self._checked(collection, puts), [check_id(id) for id in deletes]
         further: list[Point] = []
         if await self._keeps_files(collection):
@@ -142,7 +135,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
     ) -> None:
-        """Replace a row's vector, its payload and with it its file, or both. An absent id is a NotFoundError."""
         point = Point(id, vector, {} if payload is None else check_payload(payload))
         await self._checked(collection, [point])
         if payload is not None and await self._keeps_files(collection):
@@ -176,11 +168,9 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         return number == 1 or collection == await self._first(base)
 
     async def _first(self, base: str) -> str:
-        """The lowest generation of a collection."""
         names = [name for name in await self._store.list_collections() if layout.generation(name)[0] == base]
         return min(names, key=layout.generation, default=base)
 
-    # ------------------------------------------------------------------ files
     def _home(self, base: str) -> Files:
         found = self._files.get(base)
         if found is None:
@@ -269,7 +259,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         return result
 
     async def take(self, collection: str, foreign: Sequence[Foreign]) -> None:
-        """Make the index hold what the files say, whose bytes stay as they are."""
         if not foreign:
             return
         self.accept(collection, foreign)
@@ -282,7 +271,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             raise
 
     def accept(self, collection: str, foreign: Sequence[Foreign]) -> None:
-        """Let the next `apply` of these rows leave their files as they are, and gone where they are gone."""
         files = self._home(layout.generation(collection)[0])
         with self._working:
             for each in foreign:
@@ -293,7 +281,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
                     files.accept(each.path, seen.entry)
 
     def refuse(self, collection: str, foreign: Sequence[Foreign]) -> None:
-        """Their `apply` was refused: they differ still, and are found again."""
         files = self._home(layout.generation(collection)[0])
         with self._working:
             for point, path in ((each.after or each.before, each.path) for each in foreign):
@@ -301,7 +288,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
                     files.refuse(path or "", point.id)
 
     async def problems(self) -> list[Problem]:
-        """Every file of the main collection that cannot be read as a memory, or only in part."""
         home = layout.root_of(self.settings.collection, self.settings.collection)
         seen = await run_blocking(scan, self.root, home, await run_unit(self._unlike))
         asked = sorted({id for slip in seen.slips for id in slip.ids})
@@ -321,12 +307,10 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         return snapshot
 
     def changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
-        """Files of the main collection that somebody changed, burst by burst until it is to stop."""
         folder = self.root / layout.ENTRIES
         return bursts(folder, folder.resolve(), stop)
 
     def path_of(self, id: str) -> Path | None:
-        """The file of a row of the main collection."""
         path = self._snapshot.path_of(layout.ENTRIES, id)
         return None if path is None else self.root / path
 
@@ -340,9 +324,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         files.write(points, (), {})
         files.sync()
 
-    # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
-        """Force the files to the disk, note what they are, and sync the store behind."""
         await run_unit(self._sync)
         await self._store.sync()
 
@@ -359,7 +341,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             raise VectorStoreError(f"the folder {self.root} cannot be synced: {error.strerror}") from error
 
     async def scrub(self) -> bool:
-        """Make deleted text unreadable in the index, and write anew what is noted of the files."""
         await run_unit(self._scrub)
         return await self._store.scrub()
 
@@ -369,7 +350,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             self._snapshot.save(anyway=True)
 
     async def check(self, collection: str) -> Names:
-        """What disagrees in the index."""
         return await self._store.check(collection)
 
 

@@ -25,23 +25,17 @@ from pymilvus import (  # type: ignore[import-untyped]  # it has no types
 )
 from pymilvus.milvus_client.index import IndexParams  # type: ignore[import-untyped]  # it has no types
 
+from perdure.backends.http.service import is_address
 from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_store import (
-    DocumentStore,
-    EngineSettings,
-    Failure,
-    MissingCollection,
-)
+from perdure.backends.vector_stores.common import document_store
 from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, number_mark
 from perdure.backends.vector_stores.milvus.filter import GRAMMAR, NO_TIME, TOO_LONG, scope_text, time_field
 from perdure.domain.errors import InvalidInputError, VectorStoreError
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
-
-# Milvus Lite inside this process, on a path of one's own.
 
 
 class Lite:
@@ -75,8 +69,6 @@ class Lite:
         self._database.close()
 
 
-# What a row looks like in Milvus: the schema of a collection, rows into it and back, names that it accepts.
-
 PROPERTY = "perdure"
 """The property of a collection that tells its true name, dimension and model."""
 PREFIX = "perdure_"
@@ -106,11 +98,7 @@ def key_of(id: str) -> str:
     return digest(id, 16)
 
 
-# ------------------------------------------------------------------ collections
-
-
 def properties_of(name: str, shape: Shape) -> dict[str, str]:
-    """What a collection says of itself."""
     return {PROPERTY: json.dumps({"name": name, "dimension": shape.dimension, "model": shape.model})}
 
 
@@ -157,9 +145,6 @@ def indexes_of(kind: str, *, lite: bool) -> dict[str, IndexParams]:
     return found
 
 
-# ------------------------------------------------------------------ rows
-
-
 def entity(document: Document, dimension: int) -> dict[str, Any]:
     """The document as Milvus keeps it; InvalidInputError names the limit that it breaks."""
     _check(document)
@@ -201,21 +186,14 @@ def _check(document: Document) -> None:
         )
 
 
-def batches(entities: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Entities in requests of a size that every server takes."""
-
-    def size_of(entity: dict[str, Any]) -> int:
-        return 2 * sum(map(len, entity["record"])) + 24 * len(entity["tokens"]) + int(entity["vector"].nbytes)
-
-    return bounded_batches(entities, size_of, most_size=_BATCH_BYTES, most_items=_BATCH_ROWS)
+def size_of(entity: dict[str, Any]) -> int:
+    """About as many bytes as it takes in a request."""
+    return 2 * sum(map(len, entity["record"])) + 24 * len(entity["tokens"]) + int(entity["vector"].nbytes)
 
 
 def row_of(found: Mapping[str, Any]) -> Row:
-    """The row of an entity that was read."""
     return decode("".join(found["record"]), found.get("vector"))
 
-
-# What Milvus's exceptions mean.
 
 NOT_LOADED = 101
 ALREADY_THERE = 35
@@ -235,33 +213,30 @@ _FORBIDDEN = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
 
 
 def is_missing(error: MilvusException) -> bool:
-    """Whether the collection does not exist."""
     return bool(error.code == _MISSING or error.compatible_code == 4)
 
 
 def no_database(error: MilvusException) -> bool:
-    """Whether the database does not exist."""
     said = str(error.message)
     return error.code == _NO_DATABASE or ("database" in said and ("not found" in said or "does not exist" in said))
 
 
-def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
-    """What an exception of the driver means; None for one that is not the driver's."""
+def failure_of(error: Exception, address: str, timeout: float) -> document_store.Failure | None:
     status = _status(error)
     if status is None and not isinstance(error, MilvusException):
         return None
     said = str(getattr(error, "message", ""))[:_LONGEST_MESSAGE]
     if status == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Failure(f"{address} did not answer within {timeout:g} seconds", passing=True)
+        return document_store.Failure(f"{address} did not answer within {timeout:g} seconds", passing=True)
     if status in _FORBIDDEN or "auth check failure" in said:
-        return Failure(f"{address} refused the token: check vector_store.config.token")
+        return document_store.Failure(f"{address} refused the token: check vector_store.config.token")
     code = getattr(error, "code", None)
     if status == grpc.StatusCode.UNAVAILABLE or code == _CONNECT_FAILED:
-        return Failure(f"{address} cannot be reached: is Milvus running there?", passing=True)
+        return document_store.Failure(f"{address} cannot be reached: is Milvus running there?", passing=True)
     if status is not None:
-        return Failure(f"{address} failed: {status.name}", passing=status in _PASSING)
+        return document_store.Failure(f"{address} failed: {status.name}", passing=status in _PASSING)
     assert isinstance(error, MilvusException)
-    return Failure(f"{address}: {said}", passing=error.retriable or code == _RATE_LIMIT)
+    return document_store.Failure(f"{address}: {said}", passing=error.retriable or code == _RATE_LIMIT)
 
 
 def _status(error: BaseException | None) -> grpc.StatusCode | None:
@@ -291,14 +266,15 @@ _UNFLUSHED = 2000
 """Writes after which Milvus Lite is told to flush: it searches what is not flushed ten times more slowly."""
 
 
-class MilvusVectorStore(DocumentStore[str]):
+class MilvusVectorStore(document_store.DocumentStore[str]):
     """Keeps rows in collections whose partition key is the user; searches are exact inside the user's partition."""
 
     name: ClassVar[str] = "milvus"
     keeps_bare = False  # every row must have a vector
     grammar = GRAMMAR
+    settings: Settings
 
-    class Settings(EngineSettings):
+    class Settings(document_store.EngineSettings):
         """Where Milvus is, and how collections are made."""
 
         uri: str | None = None
@@ -317,16 +293,9 @@ class MilvusVectorStore(DocumentStore[str]):
         @field_validator("uri")
         @classmethod
         def _is_an_address(cls, value: str | None) -> str | None:
-            if value is None:
-                return None
-            try:
-                parts = urlsplit(value)
-                good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-            except ValueError:
-                good = False
-            if not good:
+            if value is not None and not is_address(value):
                 raise ValueError("must be an address such as http://localhost:19530; a folder is given as path")
-            if parts.username is not None or parts.password is not None:
+            if value is not None and "@" in urlsplit(value).netloc:
                 raise ValueError("must hold no password: give token = 'user:password'")
             return value
 
@@ -338,7 +307,6 @@ class MilvusVectorStore(DocumentStore[str]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         self.exact = settings.index == "FLAT"  # type: ignore[misc]  # a class says it for engines without a choice
         self._engine: Lite | None = None
         self._client: MilvusClient | None = None
@@ -348,10 +316,8 @@ class MilvusVectorStore(DocumentStore[str]):
         self._counting = threading.Lock()
         self._how: dict[str, Any] = {"timeout": settings.timeout, "retry_on_rate_limit": False}
 
-    # ------------------------------------------------------------------ life
     @property
     def address(self) -> str:
-        """Where the store is, for messages."""
         return str(self.settings.path) if self.settings.path else self.settings.uri or DEFAULT_URI
 
     def _connect(self) -> None:
@@ -411,10 +377,9 @@ class MilvusVectorStore(DocumentStore[str]):
             self._known_as = str(found["properties"][PROPERTY])
         return self._known_as
 
-    def _failure(self, error: Exception) -> Failure | None:
+    def _failure(self, error: Exception) -> document_store.Failure | None:
         return failure_of(error, self.address, self.settings.timeout)
 
-    # ------------------------------------------------------------------ asking
     @property
     def _asked(self) -> MilvusClient:
         if self._client is None:
@@ -428,13 +393,12 @@ class MilvusVectorStore(DocumentStore[str]):
             return getattr(client, method)(physical, **values, **self._how)
         except MilvusException as error:
             if is_missing(error):
-                raise MissingCollection from None
+                raise document_store.MissingCollection from None
             if error.code != NOT_LOADED:
                 raise
         client.load_collection(physical, **self._how)
         return getattr(client, method)(physical, **values, **self._how)
 
-    # ------------------------------------------------------------------ collections
     def _find(self, name: str) -> Shape | None:
         client, physical = self._asked, physical_name(name)
         if not client.has_collection(physical, **self._how):
@@ -502,20 +466,17 @@ class MilvusVectorStore(DocumentStore[str]):
         self._call(name, "delete", filter='pk != ""')
         self._unflushed.pop(name, None)
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         dimension = self._shape(name).dimension
         entities = [entity(document, dimension) for document in documents]
-        for batch in batches(entities):
+        for batch in bounded_batches(entities, size_of, most_size=_BATCH_BYTES, most_items=_BATCH_ROWS):
             self._call(name, "upsert", data=batch)
         for keys in _keys(deletes):
             self._call(name, "delete", filter=keys)
-        if self._is_lite:
-            self._flush_at_times(name, len(documents) + len(deletes))
-
-    def _flush_at_times(self, name: str, written: int) -> None:
+        if not self._is_lite:
+            return
         with self._counting:
-            waiting = self._unflushed.get(name, 0) + written
+            waiting = self._unflushed.get(name, 0) + len(documents) + len(deletes)
             self._unflushed[name] = 0 if waiting >= _UNFLUSHED else waiting
         if waiting >= _UNFLUSHED:
             self._call(name, "flush")
@@ -541,7 +502,6 @@ class MilvusVectorStore(DocumentStore[str]):
         return [(row_of(hit["entity"]), float(hit["distance"])) for hit in hits]
 
     def _scan(self, name: str, clause: str | None, *, with_vectors: bool) -> Iterator[list[Row]]:
-        """Pages in the order of the keys, each after the last key of the one before: an offset ends at 16,384 rows."""
         last = ""
         while True:
             after = f'pk > "{last}"'

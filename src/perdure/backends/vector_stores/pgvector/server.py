@@ -180,7 +180,6 @@ def _set_up(connection: psycopg.Connection[Any]) -> None:
 
 
 def quoted(*names: str) -> str:
-    """The name as SQL has it."""
     return Identifier(*names).as_string()
 
 

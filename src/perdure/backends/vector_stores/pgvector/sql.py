@@ -51,7 +51,6 @@ def _stand_in(found: re.Match[str]) -> str:
 
 
 def unescape(text: str) -> str:
-    """The text that `escape` was given."""
     return _ESCAPED.sub(_stood_for, text)
 
 

@@ -23,12 +23,7 @@ from perdure.backends.http.service import secret_from
 from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.shared.postgres_service import ADDRESS, lock_key, rewrite
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_store import (
-    DocumentStore,
-    EngineSettings,
-    Failure,
-    MissingCollection,
-)
+from perdure.backends.vector_stores.common import document_store
 from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.rows import Place, check_most_dimensions
 from perdure.backends.vector_stores.pgvector.server import Connection, Server, ServerError, quoted
@@ -44,8 +39,6 @@ from perdure.backends.vector_stores.pgvector.sql import (
 )
 from perdure.domain.errors import ConfigError, VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
-
-# The tables of a pgvector store: one for each collection, a registry of them, and the store's own identity.
 
 # ruff: noqa: S608  (only names of our own, quoted, and numbers are written into SQL; every value is bound)
 
@@ -85,168 +78,6 @@ def table_name(collection: str) -> str:
     if _PLAIN_NAME.fullmatch(collection) and collection not in (_REGISTRY, _STORE):
         return collection
     return f"perdure_{re.sub('[^A-Za-z0-9_]+', '_', collection)[:30]}_{digest(collection, 10)}"
-
-
-class Tables:
-    """The tables in one schema of a server."""
-
-    def __init__(self, server: Server, schema: str, *, hnsw: bool) -> None:
-        self._server = server
-        self._schema = schema
-        self._hnsw = hnsw
-        self._registry = quoted(schema, _REGISTRY)
-        self._store = quoted(schema, _STORE)
-        self._making = lock_key(schema, "collections")
-        self._scrubbing = lock_key(schema, "scrub of vectors")
-
-    def name_of(self, collection: str) -> str:
-        """The table of a collection, as SQL has it."""
-        return quoted(self._schema, table_name(collection))
-
-    # ------------------------------------------------------------------ the store
-    def prepare(self) -> None:
-        """Make schema, extension and registry where they are missing."""
-        with self._server.translated():
-            try:
-                self._server.sessions.make_schema(self._making)
-            except ValueError as error:
-                raise VectorStoreError(f"the server {self._server.name} {error}") from None
-            with self._server.sessions.connect() as connection:
-                self._make_extension(connection)
-        with self._alone() as connection:
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {self._registry} (name text PRIMARY KEY, relation text NOT NULL UNIQUE,"
-                " dimension integer NOT NULL, model text NOT NULL, made_at timestamptz NOT NULL DEFAULT now())"
-            )
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {self._store} (identity text NOT NULL, scrub_due boolean NOT NULL)"
-            )
-            connection.execute(
-                f"INSERT INTO {self._store} SELECT %s, false WHERE NOT EXISTS (SELECT FROM {self._store})",
-                [str(uuid4())],
-            )
-
-    def _make_extension(self, connection: psycopg.Connection[Any]) -> None:
-        there = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"
-        if connection.execute(there).fetchone() == (True,):
-            return
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("extension")])
-        # Not in a schema of ours: dropping one store must not take the others' vectors.
-        public = connection.execute("SELECT to_regnamespace('public') IS NOT NULL").fetchone() == (True,)
-        try:
-            connection.execute(f"CREATE EXTENSION IF NOT EXISTS vector{' SCHEMA public' if public else ''}")
-        except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
-            raise VectorStoreError(
-                f"{self._server.name} has no extension vector, and it cannot be made here ({type(error).__name__}): "
-                "install pgvector on the server, and run CREATE EXTENSION vector in the database as a superuser"
-            ) from None
-
-    def identity(self) -> str:
-        """The id that the first opening made."""
-        with self._server.connection() as connection:
-            row = connection.execute(f"SELECT identity FROM {self._store}").fetchone()
-        if row is None:
-            raise VectorStoreError(f"{self._server.name} has lost its identity: restore a copy of the database")
-        identity: str = row[0]
-        return identity
-
-    def syncs(self) -> bool:
-        """Whether what the server acknowledges is on its disk."""
-        with self._server.connection() as connection:
-            return connection.execute("SHOW fsync").fetchone() != ("off",)
-
-    # ------------------------------------------------------------------ collections
-    @contextmanager
-    def _alone(self) -> Iterator[Connection]:
-        """A transaction in which nobody else makes or removes tables."""
-        with self._server.connection() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [self._making])
-            yield connection
-
-    def find(self, collection: str) -> Shape | None:
-        """The shape of a collection, or None."""
-        query = f"SELECT dimension, model FROM {self._registry} WHERE name = %s AND to_regclass(%s) IS NOT NULL"
-        with self._server.connection() as connection:
-            row = connection.execute(query, [escape(collection), self.name_of(collection)]).fetchone()
-        return None if row is None else Shape(row[0], unescape(row[1]))
-
-    def names(self) -> list[str]:
-        """The names of all collections."""
-        with self._server.connection() as connection:
-            return [unescape(name) for (name,) in connection.execute(f"SELECT name FROM {self._registry}")]
-
-    def make(self, collection: str, shape: Shape) -> None:
-        """Make a collection's table with its indexes; one that another process has just made is left alone."""
-        check_most_dimensions("pgvector", MOST_DIMENSIONS, shape.dimension)
-        table = self.name_of(collection)
-        with self._alone() as connection:
-            known = connection.execute(f"SELECT FROM {self._registry} WHERE name = %s", [escape(collection)]).fetchone()
-            there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone() == (True,)
-            if there and known is not None:
-                return
-            if there:
-                raise ConfigError(
-                    f"{self._server.name} has a table {table} that is not perdure's: name another schema or collection",
-                    field="collection",
-                    value=collection,
-                )
-            self._make_table(connection, table, shape.dimension)
-            connection.execute(
-                f"INSERT INTO {self._registry} (name, relation, dimension, model) VALUES (%s, %s, %s, %s)"
-                " ON CONFLICT (name) DO UPDATE SET dimension = EXCLUDED.dimension, model = EXCLUDED.model",
-                [escape(collection), table_name(collection), shape.dimension, escape(shape.model)],
-            )
-
-    def _make_table(self, connection: Connection, table: str, dimension: int) -> None:
-        connection.execute(f"CREATE TABLE {table} ({_COLUMNS.format(dimension=dimension)})")
-        # A search reads the vectors of a scope: they stand in the rows themselves as long as they fit.
-        connection.execute(f"ALTER TABLE {table} ALTER COLUMN vector SET STORAGE MAIN")
-        connection.execute(f"ALTER TABLE {table} SET (toast_tuple_target = 4096)")
-        for column in _WORDY:
-            connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
-        for field in SCOPE_FIELDS:
-            connection.execute(
-                f"CREATE INDEX ON {table} ((payload->>'{field}'), created_at) WHERE payload->>'{field}' IS NOT NULL"
-            )
-        for field in _SWEPT:
-            moment = f"(moments->'{field}')::float8"
-            connection.execute(f"CREATE INDEX ON {table} (({moment})) WHERE {moment} IS NOT NULL")
-        connection.execute(f"CREATE INDEX ON {table} (created_at, id)")
-        connection.execute(f"CREATE INDEX ON {table} USING gin (tokens)")
-        connection.execute(f"CREATE INDEX ON {table} USING gin (words)")
-        if self._hnsw and dimension <= MOST_INDEXED:
-            connection.execute(f"CREATE INDEX ON {table} USING hnsw (vector vector_ip_ops)")
-
-    def drop(self, collection: str) -> None:
-        """Remove a collection; one that is gone is no error, and a table that is not perdure's stays."""
-        with self._alone() as connection:
-            gone = f"DELETE FROM {self._registry} WHERE name = %s RETURNING name"
-            if connection.execute(gone, [escape(collection)]).fetchone() is not None:
-                connection.execute(f"DROP TABLE IF EXISTS {self.name_of(collection)}")
-
-    # ------------------------------------------------------------------ upkeep
-    def check(self, collection: str) -> list[str]:
-        """Indexes that are not whole; rows that cannot be read are an error of their own."""
-        table = self.name_of(collection)
-        with self._server.connection() as connection:
-            broken = connection.execute(_BROKEN_INDEXES, [table]).fetchall()
-            # The text of a whole row makes the server read every byte of it, those kept aside (TOAST) as well.
-            connection.execute(f"SELECT sum(length(t::text)) FROM {table} t")
-        return [f"PostgreSQL finds the index {name} of {table} unfinished: rebuild it (REINDEX)" for (name,) in broken]
-
-    def scrub(self) -> bool:
-        """Rewrite every table without what was deleted (VACUUM FULL); False, with a note, if somebody is in the way."""
-        tables = [Identifier(self._schema, table_name(name)) for name in self.names()]
-        with self._server.translated(), self._server.sessions.connect() as connection:
-            # The planner's samples of scope values, and of ids, are taken anew as well.
-            done = rewrite(connection, self._scrubbing, tables, options="FULL, ANALYZE")
-            connection.execute(f"UPDATE {self._store} SET scrub_due = %s WHERE scrub_due <> %s", [not done, not done])
-        return done
-
-    def is_scrub_due(self) -> bool:
-        """Whether a scrub was put off."""
-        with self._server.connection() as connection:
-            return connection.execute(f"SELECT scrub_due FROM {self._store}").fetchone() == (True,)
 
 
 logger = logging.getLogger("perdure")
@@ -291,7 +122,7 @@ FROM weights JOIN held USING (id) ORDER BY score DESC, id LIMIT %s
 """BM25 with the constants of `scoring`, each word counted once; rarity is measured inside the filter."""
 
 
-class PgVectorStore(DocumentStore[Clause]):
+class PgVectorStore(document_store.DocumentStore[Clause]):
     """Memories in a PostgreSQL database (14 or newer) with the extension pgvector, for any number of processes.
 
     A batch is one transaction. Deleted text is gone from the tables once a scrub is done; the server's write-ahead log,
@@ -306,7 +137,7 @@ class PgVectorStore(DocumentStore[Clause]):
     most_hits: ClassVar[int] = 1_000_000
     grammar = GRAMMAR
 
-    class Settings(EngineSettings):
+    class Settings(document_store.EngineSettings):
         """Where the database is, and how it is used."""
 
         model_config = ConfigDict(populate_by_name=True)
@@ -342,78 +173,189 @@ class PgVectorStore(DocumentStore[Clause]):
         except ValueError as error:
             field = "vector_store.config.connection_string"
             raise ConfigError(f"{field} {error}", field=field) from None
-        self._tables = Tables(self._server, settings.schema_name, hnsw=settings.hnsw)
+        self._schema = settings.schema_name
         self._hnsw = settings.hnsw
+        self._registry = quoted(self._schema, _REGISTRY)
+        self._store = quoted(self._schema, _STORE)
+        self._making = lock_key(self._schema, "collections")
+        self._scrubbing = lock_key(self._schema, "scrub of vectors")
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
-        self._tables.prepare()
-        if not self._tables.syncs():
-            logger.warning(
-                "the server of the vector store %s runs with fsync off: what it acknowledges does not survive power "
-                "loss",
-                self._server.name,
+        self._prepare()
+        with self._server.connection() as connection:
+            if connection.execute("SHOW fsync").fetchone() == ("off",):
+                logger.warning(
+                    "the server of the vector store %s runs with fsync off: what it acknowledges does not survive "
+                    "power loss",
+                    self._server.name,
+                )
+
+    def _prepare(self) -> None:
+        with self._server.translated():
+            try:
+                self._server.sessions.make_schema(self._making)
+            except ValueError as error:
+                raise VectorStoreError(f"the server {self._server.name} {error}") from None
+            with self._server.sessions.connect() as connection:
+                self._make_extension(connection)
+        with self._alone() as connection:
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self._registry} (name text PRIMARY KEY, relation text NOT NULL UNIQUE,"
+                " dimension integer NOT NULL, model text NOT NULL, made_at timestamptz NOT NULL DEFAULT now())"
             )
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self._store} (identity text NOT NULL, scrub_due boolean NOT NULL)"
+            )
+            connection.execute(
+                f"INSERT INTO {self._store} SELECT %s, false WHERE NOT EXISTS (SELECT FROM {self._store})",
+                [str(uuid4())],
+            )
+
+    def _make_extension(self, connection: psycopg.Connection[Any]) -> None:
+        there = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"
+        if connection.execute(there).fetchone() == (True,):
+            return
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("extension")])
+        # Not in a schema of ours: dropping one store must not take the others' vectors.
+        public = connection.execute("SELECT to_regnamespace('public') IS NOT NULL").fetchone() == (True,)
+        try:
+            connection.execute(f"CREATE EXTENSION IF NOT EXISTS vector{' SCHEMA public' if public else ''}")
+        except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
+            raise VectorStoreError(
+                f"{self._server.name} has no extension vector, and it cannot be made here ({type(error).__name__}): "
+                "install pgvector on the server, and run CREATE EXTENSION vector in the database as a superuser"
+            ) from None
 
     def _disconnect(self) -> None:
         try:
-            if self._tables.is_scrub_due():
-                self._tables.scrub()
+            with self._server.connection() as connection:
+                due = connection.execute(f"SELECT scrub_due FROM {self._store}").fetchone() == (True,)
+            if due:
+                self._scrub()
         except ServerError as error:
             logger.info("the vector store %s", error.failure.message)
         finally:
             self._server.close()
 
     def _identity(self) -> str:
-        return self._tables.identity()
+        with self._server.connection() as connection:
+            row = connection.execute(f"SELECT identity FROM {self._store}").fetchone()
+        if row is None:
+            raise VectorStoreError(f"{self._server.name} has lost its identity: restore a copy of the database")
+        identity: str = row[0]
+        return identity
 
-    def _failure(self, error: Exception) -> Failure | None:
+    def _failure(self, error: Exception) -> document_store.Failure | None:
         return error.failure if isinstance(error, ServerError) else None
 
     async def scrub(self) -> bool:
-        """Rewrite the tables without what was deleted; False if others are in the way: a later close does it."""
-        return await self._read(self._tables.scrub)
+        return await self._read(self._scrub)
+
+    def _scrub(self) -> bool:
+        """Rewrite every table without what was deleted (VACUUM FULL); False, with a note, if somebody is in the way."""
+        tables = [Identifier(self._schema, table_name(name)) for name in self._names()]
+        with self._server.translated(), self._server.sessions.connect() as connection:
+            # The planner's samples of scope values, and of ids, are taken anew as well.
+            done = rewrite(connection, self._scrubbing, tables, options="FULL, ANALYZE")
+            connection.execute(f"UPDATE {self._store} SET scrub_due = %s WHERE scrub_due <> %s", [not done, not done])
+        return done
 
     async def check(self, collection: str) -> Names:
-        """Indexes of the collection's table that are not whole, a sentence each."""
-
         def read() -> Names:
             self._shape(collection)
-            with self._on(collection):
-                return self._tables.check(collection)
+            with self._on(collection) as table, self._server.connection() as connection:
+                broken = connection.execute(_BROKEN_INDEXES, [table]).fetchall()
+                # The text of a whole row makes the server read every byte of it, those kept aside (TOAST) as well.
+                connection.execute(f"SELECT sum(length(t::text)) FROM {table} t")
+            return [
+                f"PostgreSQL finds the index {name} of {table} unfinished: rebuild it (REINDEX)" for (name,) in broken
+            ]
 
         return await self._read_in(collection, read)
 
-    # ------------------------------------------------------------------ collections
+    def _table(self, collection: str) -> str:
+        return quoted(self._schema, table_name(collection))
+
+    @contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        """A transaction in which nobody else makes or removes tables."""
+        with self._server.connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [self._making])
+            yield connection
+
     def _find(self, name: str) -> Shape | None:
-        return self._tables.find(name)
+        query = f"SELECT dimension, model FROM {self._registry} WHERE name = %s AND to_regclass(%s) IS NOT NULL"
+        with self._server.connection() as connection:
+            row = connection.execute(query, [escape(name), self._table(name)]).fetchone()
+        return None if row is None else Shape(row[0], unescape(row[1]))
 
     def _names(self) -> Names:
-        return self._tables.names()
+        with self._server.connection() as connection:
+            return [unescape(name) for (name,) in connection.execute(f"SELECT name FROM {self._registry}")]
 
     def _make(self, name: str, shape: Shape) -> None:
-        self._tables.make(name, shape)
+        check_most_dimensions("pgvector", MOST_DIMENSIONS, shape.dimension)
+        table = self._table(name)
+        with self._alone() as connection:
+            known = connection.execute(f"SELECT FROM {self._registry} WHERE name = %s", [escape(name)]).fetchone()
+            there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone() == (True,)
+            if there and known is not None:
+                return
+            if there:
+                raise ConfigError(
+                    f"{self._server.name} has a table {table} that is not perdure's: name another schema or collection",
+                    field="collection",
+                    value=name,
+                )
+            self._make_table(connection, table, shape.dimension)
+            connection.execute(
+                f"INSERT INTO {self._registry} (name, relation, dimension, model) VALUES (%s, %s, %s, %s)"
+                " ON CONFLICT (name) DO UPDATE SET dimension = EXCLUDED.dimension, model = EXCLUDED.model",
+                [escape(name), table_name(name), shape.dimension, escape(shape.model)],
+            )
+
+    def _make_table(self, connection: Connection, table: str, dimension: int) -> None:
+        connection.execute(f"CREATE TABLE {table} ({_COLUMNS.format(dimension=dimension)})")
+        # A search reads the vectors of a scope: they stand in the rows themselves as long as they fit.
+        connection.execute(f"ALTER TABLE {table} ALTER COLUMN vector SET STORAGE MAIN")
+        connection.execute(f"ALTER TABLE {table} SET (toast_tuple_target = 4096)")
+        for column in _WORDY:
+            connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
+        for field in SCOPE_FIELDS:
+            connection.execute(
+                f"CREATE INDEX ON {table} ((payload->>'{field}'), created_at) WHERE payload->>'{field}' IS NOT NULL"
+            )
+        for field in _SWEPT:
+            moment = f"(moments->'{field}')::float8"
+            connection.execute(f"CREATE INDEX ON {table} (({moment})) WHERE {moment} IS NOT NULL")
+        connection.execute(f"CREATE INDEX ON {table} (created_at, id)")
+        connection.execute(f"CREATE INDEX ON {table} USING gin (tokens)")
+        connection.execute(f"CREATE INDEX ON {table} USING gin (words)")
+        if self._hnsw and dimension <= MOST_INDEXED:
+            connection.execute(f"CREATE INDEX ON {table} USING hnsw (vector vector_ip_ops)")
 
     def _drop(self, name: str) -> None:
-        self._tables.drop(name)
+        with self._alone() as connection:
+            gone = f"DELETE FROM {self._registry} WHERE name = %s RETURNING name"
+            if connection.execute(gone, [escape(name)]).fetchone() is not None:
+                connection.execute(f"DROP TABLE IF EXISTS {self._table(name)}")
 
     def _clear(self, name: str) -> None:
         try:
             with self._server.connection() as connection:
-                connection.execute(f"TRUNCATE {self._tables.name_of(name)}")
+                connection.execute(f"TRUNCATE {self._table(name)}")
         except ServerError as error:
             if not error.is_missing_table:
                 raise
 
-    # ------------------------------------------------------------------ documents
     @contextmanager
     def _on(self, name: str) -> Iterator[str]:
         """The table of a collection; MissingCollection if it is not there."""
         try:
-            yield self._tables.name_of(name)
+            yield self._table(name)
         except ServerError as error:
             if error.is_missing_table:
-                raise MissingCollection from None
+                raise document_store.MissingCollection from None
             raise
 
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
@@ -425,7 +367,7 @@ class PgVectorStore(DocumentStore[Clause]):
             connection.execute("SELECT pg_advisory_xact_lock(turn) FROM unnest(%s::bigint[]) AS turn", [turns])
             if gone:
                 connection.execute(f"DELETE FROM {table} WHERE id = ANY(%s::text[])", [gone])
-            for batch in _batches(rows):
+            for batch in bounded_batches(rows, lambda row: len(row[4]), most_size=_BATCH_TEXT, most_items=_BATCH):
                 connection.execute(_PUT.format(table=table), [list(column) for column in zip(*batch, strict=True)])
 
     def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
@@ -463,7 +405,6 @@ class PgVectorStore(DocumentStore[Clause]):
             return list(map(_scored, connection.execute(sql, (asked, asked, limit), binary=True)))
 
     def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
-        """All pages are of one moment: they come from one statement, as they are read."""
         inside = clause or _EVERYTHING
         with self._on(name) as table, self._server.connection() as connection, connection.cursor() as cursor:
             query = f"SELECT {_wanted(with_vectors)} FROM {table} WHERE {inside.sql}"
@@ -503,9 +444,6 @@ class PgVectorStore(DocumentStore[Clause]):
             return [(decode(record), score) for record, score in connection.execute(sql, values, binary=True)]
 
 
-# ------------------------------------------------------------------ rows
-
-
 def _share(id: str) -> str:
     """One of 64 shares of all ids: a batch of any size needs few locks, and single rows seldom wait."""
     return str(crc32(id.encode()) % 64)
@@ -528,11 +466,6 @@ def _columns(document: Document) -> tuple[Any, ...]:
 
 def _by_path(values: dict[str, float] | dict[str, int]) -> str:
     return to_json({escape(path): value for path, value in values.items()}) if values else "{}"
-
-
-def _batches(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows in order, as many at a time as one message can surely carry."""
-    return bounded_batches(rows, lambda row: len(row[4]), most_size=_BATCH_TEXT, most_items=_BATCH)
 
 
 def _scored(found: tuple[Any, ...]) -> tuple[Row, float]:

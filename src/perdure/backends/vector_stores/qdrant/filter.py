@@ -49,7 +49,6 @@ def date_of(moment: int) -> str:
 
 
 def kept_number(number: float) -> float:
-    """The number as it is kept to be compared."""
     return max(-LARGEST, min(number, LARGEST))
 
 

@@ -21,21 +21,7 @@ from perdure.backends.vector_stores.common.document_store import Failure, Missin
 from perdure.backends.vector_stores.common.documents import Document, digest
 from perdure.backends.vector_stores.common.folder_lock import FolderLock
 from perdure.backends.vector_stores.common.scoring import K1, B
-from perdure.backends.vector_stores.qdrant.filter import (
-    MEMORY,
-    MOMENTS,
-    NUMBERS,
-    SCOPES,
-    TOKENS,
-    Clause,
-    as_filter,
-    date_of,
-    is_native,
-    kept_number,
-    steps_of,
-)
-
-# A row as a point of Qdrant: its id, its vectors by name, its payload.
+from perdure.backends.vector_stores.qdrant import filter
 
 RECORD = "record"
 DENSE = "dense"
@@ -70,29 +56,29 @@ class StoredPoint:
 
 
 def point_id(id: str) -> str:
-    """The id of the point of a row."""
     return id if _OURS.fullmatch(id) else str(uuid5(_NAMESPACE, id.encode("utf-8", "surrogatepass").hex()))
 
 
 def point_of(document: Document) -> StoredPoint:
-    """The point of a document."""
     payload: dict[str, Any] = {
         RECORD: document.record,
-        **{name: value for name, value in document.scope.items() if is_native(value)},
-        TOKENS: document.tokens,
-        MEMORY: document.memory,
+        **{name: value for name, value in document.scope.items() if filter.is_native(value)},
+        filter.TOKENS: document.tokens,
+        filter.MEMORY: document.memory,
     }
     if document.numbers:
-        payload[NUMBERS] = _nested({path: kept_number(number) for path, number in document.numbers.items()})
+        payload[filter.NUMBERS] = _nested(
+            {path: filter.kept_number(number) for path, number in document.numbers.items()}
+        )
     if document.moments:
-        payload[MOMENTS] = _nested({path: date_of(moment) for path, moment in document.moments.items()})
+        payload[filter.MOMENTS] = _nested({path: filter.date_of(moment) for path, moment in document.moments.items()})
     return StoredPoint(point_id(document.id), document.vector, _word_vector(document.stems), payload)
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path, value in values.items():
-        *outer, last = steps_of(path)
+        *outer, last = filter.steps_of(path)
         inner = found
         for step in outer:
             inner = inner.setdefault(step, {})
@@ -110,7 +96,6 @@ def _word_vector(stems: Sequence[str]) -> Words | None:
 
 
 def asked(stems: Iterable[str]) -> Words:
-    """The sparse vector of a question."""
     places = list(dict.fromkeys(place_of(stem) for stem in stems))
     return Words(places, [1.0] * len(places))
 
@@ -121,11 +106,9 @@ def place_of(stem: str) -> int:
     return int(digest(stem, 4), 16)
 
 
-# What a server and the engine in this process have in common.
-
-TENANT = SCOPES[0]
-KEYWORDS = (*SCOPES[1:], TOKENS)
-DATES = tuple(f"{MOMENTS}.{field}" for field in ("created_at", "expires_at", "valid_to"))
+TENANT = filter.SCOPES[0]
+KEYWORDS = (*filter.SCOPES[1:], filter.TOKENS)
+DATES = tuple(f"{filter.MOMENTS}.{field}" for field in ("created_at", "expires_at", "valid_to"))
 """Fields that are indexed: the tenant, keywords, dates."""
 
 Stored: TypeAlias = tuple[str, Sequence[float] | None]
@@ -147,8 +130,6 @@ def read_label(label: object) -> tuple[str, Shape] | None:
     except (ValueError, KeyError, TypeError):
         return None
 
-
-# Qdrant's own engine for one process (Qdrant Edge): clauses, points and shards in its types.
 
 P = ParamSpec("P")
 
@@ -186,19 +167,16 @@ def new_shard(folder: Path, shape: Shape) -> tuple[str, edge.EdgeShard]:
 
 
 def query_of(query: Vector | Words) -> edge.Query:
-    """What is near to a vector, or to words."""
     if isinstance(query, Words):
         return edge.Query.Nearest(edge.SparseVector(indices=query.places, values=query.weights), using=WORDS)
     return edge.Query.Nearest(query.tolist(), using=DENSE)
 
 
 def wanted(with_vectors: bool) -> bool | list[str]:
-    """The vectors to give with points."""
     return [DENSE] if with_vectors else False
 
 
 def edge_point(point: StoredPoint) -> edge.Point:
-    """The point as it is written."""
     vectors: dict[str, Any] = {}
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()
@@ -208,21 +186,19 @@ def edge_point(point: StoredPoint) -> edge.Point:
 
 
 def stored(point: edge.Record) -> Stored:
-    """A point as it comes back."""
     vectors = point.vector if isinstance(point.vector, dict) else {}
     return (point.payload or {})[RECORD], vectors.get(DENSE)  # type: ignore[return-value]  # a dense one is of floats
 
 
-def edge_filter(clause: Clause | None) -> edge.Filter | None:
-    """The clause in the engine's own types."""
-    whole = as_filter(clause)
+def edge_filter(clause: filter.Clause | None) -> edge.Filter | None:
+    whole = filter.as_filter(clause)
     if whole is None:
         return None
     parts: dict[str, Any] = {occurs: [_edge_clause(part) for part in inner] for occurs, inner in whole.items()}
     return edge.Filter(**parts)
 
 
-def _edge_clause(clause: Clause) -> edge.FieldCondition | edge.Filter:
+def _edge_clause(clause: filter.Clause) -> edge.FieldCondition | edge.Filter:
     if "key" not in clause:
         found = edge_filter(clause)
         assert found is not None, "only a missing clause has no filter"
@@ -315,21 +291,17 @@ class QdrantFolder:
             self._lock.release()
 
     def identity(self) -> str:
-        """An id in a file."""
         file = self._path / IDENTITY
         with self._guard:
             if not file.exists():
                 _write_file(file, str(uuid4()))
             return file.read_text()
 
-    # ------------------------------------------------------------------ collections
     def find(self, name: str) -> Shape | None:
-        """The shape of an open collection."""
         found = self._collections.get(name)
         return None if found is None else found.shape
 
     def names(self) -> Names:
-        """The names of the open collections."""
         return list(self._collections)
 
     def make(self, name: str, shape: Shape) -> None:
@@ -354,7 +326,6 @@ class QdrantFolder:
                     shutil.rmtree(found.folder, ignore_errors=True)
 
     def clear(self, name: str) -> None:
-        """Remove every point."""
         self._update(name, [edge.UpdateOperation.delete_points_by_filter(edge.Filter())])
 
     def _collection(self, name: str) -> Collection:
@@ -382,7 +353,6 @@ class QdrantFolder:
             for operation in operations:
                 call_engine(collection.shard.update, operation)
 
-    # ------------------------------------------------------------------ points
     def write(self, name: str, points: Sequence[StoredPoint], deletes: Sequence[str]) -> None:
         """Write points whole, then delete others; both are in the engine's log once this returns."""
         operations = []
@@ -393,12 +363,10 @@ class QdrantFolder:
         self._update(name, operations)
 
     def fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Stored]:
-        """The points of these ids that exist."""
         found = self._read(name, lambda shard: shard.retrieve(list(ids), [RECORD], wanted(with_vectors)))
         return [stored(point) for point in found]
 
-    def nearest(self, name: str, query: Vector | Words, limit: int, clause: Clause | None) -> list[Scored]:
-        """The points of highest inner product, by a full scan of those in the clause."""
+    def nearest(self, name: str, query: Vector | Words, limit: int, clause: filter.Clause | None) -> list[Scored]:
         request = edge.QueryRequest(
             limit=limit,
             query=query_of(query),
@@ -410,9 +378,8 @@ class QdrantFolder:
         return [((point.payload or {})[RECORD], point.score) for point in found]
 
     def page(
-        self, name: str, clause: Clause | None, after: Any, limit: int, *, with_vectors: bool
+        self, name: str, clause: filter.Clause | None, after: Any, limit: int, *, with_vectors: bool
     ) -> tuple[list[Stored], Any]:
-        """Points by id."""
         request = edge.ScrollRequest(
             offset=after,
             limit=limit,
@@ -423,14 +390,11 @@ class QdrantFolder:
         found, following = self._read(name, lambda shard: shard.scroll(request))
         return [stored(point) for point in found], following
 
-    def count(self, name: str, clause: Clause | None) -> int:
-        """How many points satisfy the clause."""
+    def count(self, name: str, clause: filter.Clause | None) -> int:
         request = edge.CountRequest(filter=edge_filter(clause), exact=True)
         return self._read(name, lambda shard: shard.count(request))
 
-    # ------------------------------------------------------------------ care
     def sync(self) -> None:
-        """Flush every collection to the disk."""
         for collection in list(self._collections.values()):
             with collection.writing:
                 if self._collections.get(collection.name) is collection:
@@ -468,9 +432,6 @@ def collections_in(path: Path) -> Shapes:
     return {label[0]: label[1] for label in labels if label is not None}
 
 
-# ------------------------------------------------------------------ files
-
-
 def folder_name(name: str) -> str:
     """A folder for each name, also where letters of both cases are the same to the file system."""
     return f"{re.sub('[^a-z0-9_-]+', '-', name.lower())[:40]}.{digest(name, 10)}"
@@ -490,7 +451,6 @@ def _write_label(folder: Path, name: str, shape: Shape, shard_name: str) -> None
 
 
 def _write_file(file: Path, text: str) -> None:
-    """Write a file whole or not at all."""
     part = file.with_name(f"{file.name}.part")
     with part.open("w") as out:
         out.write(text)

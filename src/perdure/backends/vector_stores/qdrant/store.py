@@ -28,30 +28,10 @@ from perdure.backends.vector_stores.common.document_store import (
     MissingCollection,
 )
 from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
+from perdure.backends.vector_stores.qdrant import folder
 from perdure.backends.vector_stores.qdrant.filter import GRAMMAR, WITHOUT_SUBSTRINGS, Clause, as_filter
-from perdure.backends.vector_stores.qdrant.folder import (
-    DATES,
-    DENSE,
-    KEYWORDS,
-    RECORD,
-    TENANT,
-    WORDS,
-    QdrantFolder,
-    Scored,
-    Stored,
-    StoredPoint,
-    Words,
-    collections_in,
-    failure_in,
-    point_id,
-    point_of,
-    read_label,
-    write_label,
-)
 from perdure.backends.vector_stores.qdrant.folder import asked as asked_words
 from perdure.domain.errors import VectorStoreError
-
-# Qdrant as a server, through its own client and REST.
 
 LABEL = "perdure"
 """The key of a collection's metadata under which its label stands."""
@@ -74,9 +54,9 @@ ALLOWED = models.StrictModeConfig(
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _INDEXES: dict[str, Any] = {
-    TENANT: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
-    **dict.fromkeys(KEYWORDS, models.PayloadSchemaType.KEYWORD),
-    **dict.fromkeys(DATES, models.PayloadSchemaType.DATETIME),
+    folder.TENANT: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+    **dict.fromkeys(folder.KEYWORDS, models.PayloadSchemaType.KEYWORD),
+    **dict.fromkeys(folder.DATES, models.PayloadSchemaType.DATETIME),
 }
 
 
@@ -123,7 +103,6 @@ class QdrantServer:
         return version
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def identity(self) -> str:
@@ -142,7 +121,6 @@ class QdrantServer:
             if error.status_code != 409 and b"already exists" not in error.content:
                 raise
 
-    # ------------------------------------------------------------------ collections
     def _stored_name(self, name: str) -> str:
         return self._prefix + plain_name(name)
 
@@ -161,7 +139,7 @@ class QdrantServer:
             if error.status_code == 404:
                 return None, None
             raise
-        return read_label((info.config.metadata or {}).get(LABEL)), info
+        return folder.read_label((info.config.metadata or {}).get(LABEL)), info
 
     def names(self) -> Names:
         """The names in the metadata of the collections that have our prefix."""
@@ -175,12 +153,14 @@ class QdrantServer:
         self._create(
             stored,
             vectors_config={
-                DENSE: models.VectorParams(size=shape.dimension, distance=models.Distance.DOT, on_disk=self._on_disk)
+                folder.DENSE: models.VectorParams(
+                    size=shape.dimension, distance=models.Distance.DOT, on_disk=self._on_disk
+                )
             },
-            sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            sparse_vectors_config={folder.WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
             hnsw_config=models.HnswConfigDiff(m=0),
             strict_mode_config=ALLOWED,
-            metadata={LABEL: write_label(name, shape)},
+            metadata={LABEL: folder.write_label(name, shape)},
         )
         if self._label(stored)[0] is None:
             raise VectorStoreError(
@@ -190,7 +170,6 @@ class QdrantServer:
         self._index(name)
 
     def _index(self, name: str, *, there: Collection[str] = ()) -> None:
-        """Make the indexes that are not there."""
         with _in_collection():
             for field, schema in _INDEXES.items():
                 if field not in there:
@@ -199,40 +178,37 @@ class QdrantServer:
                     )
 
     def drop(self, name: str) -> None:
-        """Remove a collection."""
         self._client.delete_collection(self._stored_name(name))
 
     def clear(self, name: str) -> None:
-        """Remove every point."""
         everything = models.FilterSelector(filter=models.Filter())
         with _in_collection():
             self._client.delete(self._stored_name(name), everything, wait=True, ordering=STRONG)
 
-    # ------------------------------------------------------------------ points
-    def write(self, name: str, points: Sequence[StoredPoint], deletes: Sequence[str]) -> None:
+    def write(self, name: str, points: Sequence[folder.StoredPoint], deletes: Sequence[str]) -> None:
         """Write points whole in requests that a server takes, then delete others."""
         stored = self._stored_name(name)
         with _in_collection():
-            for batch in _batches(points):
+            for batch in bounded_batches(points, _size_of, most_size=BATCH_BYTES):
                 self._client.upsert(stored, [_sent(point) for point in batch], wait=True, ordering=STRONG)
             if deletes:
                 gone = models.PointIdsList(points=list(deletes))
                 self._client.delete(stored, gone, wait=True, ordering=STRONG)
 
-    def fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Stored]:
-        """The points of these ids that exist."""
+    def fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[folder.Stored]:
         with _in_collection():
             found = self._client.retrieve(
                 self._stored_name(name),
                 list(ids),
-                with_payload=[RECORD],
-                with_vectors=[DENSE] if with_vectors else False,
+                with_payload=[folder.RECORD],
+                with_vectors=[folder.DENSE] if with_vectors else False,
             )
         return [_stored(point) for point in found]
 
-    def nearest(self, name: str, query: Vector | Words, limit: int, clause: Clause | None) -> list[Scored]:
-        """The points of highest inner product, by a full scan of those in the clause."""
-        if isinstance(query, Words):
+    def nearest(
+        self, name: str, query: Vector | folder.Words, limit: int, clause: Clause | None
+    ) -> list[folder.Scored]:
+        if isinstance(query, folder.Words):
             near: Any = models.SparseVector(indices=query.places, values=query.weights)
         else:
             near = query.tolist()
@@ -240,31 +216,29 @@ class QdrantServer:
             found = self._client.query_points(
                 self._stored_name(name),
                 near,
-                using=WORDS if isinstance(query, Words) else DENSE,
+                using=folder.WORDS if isinstance(query, folder.Words) else folder.DENSE,
                 query_filter=_filter(clause),
                 search_params=models.SearchParams(exact=True),
                 limit=limit,
-                with_payload=[RECORD],
+                with_payload=[folder.RECORD],
             )
         return [(_record(point.payload), point.score) for point in found.points]
 
     def page(
         self, name: str, clause: Clause | None, after: Any, limit: int, *, with_vectors: bool
-    ) -> tuple[list[Stored], Any]:
-        """Points by id."""
+    ) -> tuple[list[folder.Stored], Any]:
         with _in_collection():
             points, following = self._client.scroll(
                 self._stored_name(name),
                 scroll_filter=_filter(clause),
                 limit=limit,
                 offset=after,
-                with_payload=[RECORD],
-                with_vectors=[DENSE] if with_vectors else False,
+                with_payload=[folder.RECORD],
+                with_vectors=[folder.DENSE] if with_vectors else False,
             )
         return [_stored(point) for point in points], following
 
     def count(self, name: str, clause: Clause | None) -> int:
-        """How many points satisfy the clause."""
         with _in_collection():
             return self._client.count(self._stored_name(name), count_filter=_filter(clause), exact=True).count
 
@@ -280,7 +254,6 @@ def _in_collection() -> Iterator[None]:
 
 
 def failure_at(address: str, error: Exception, *, key: str | None, timeout: float) -> Failure | None:
-    """What an exception of Qdrant's client means."""
     if isinstance(error, ResourceExhaustedResponse):
         return Failure(f"{address} has too much to do (status 429)", passing=True)
     if isinstance(error, UnexpectedResponse):
@@ -316,32 +289,28 @@ def _filter(clause: Clause | None) -> models.Filter | None:
     return None if clause is None else models.Filter.model_validate(as_filter(clause))
 
 
-def _batches(points: Sequence[StoredPoint]) -> Iterator[list[StoredPoint]]:
-    return bounded_batches(points, _size_of, most_size=BATCH_BYTES)
-
-
-def _size_of(point: StoredPoint) -> int:
+def _size_of(point: folder.StoredPoint) -> int:
     """About as many bytes as the point takes in a request."""
     numbers = (0 if point.dense is None else len(point.dense)) + 2 * (len(point.words.places) if point.words else 0)
-    return 20 * numbers + 3 * len(point.payload[RECORD]) + 500
+    return 20 * numbers + 3 * len(point.payload[folder.RECORD]) + 500
 
 
-def _sent(point: StoredPoint) -> models.PointStruct:
+def _sent(point: folder.StoredPoint) -> models.PointStruct:
     vectors: dict[str, Any] = {}
     if point.dense is not None:
-        vectors[DENSE] = point.dense.tolist()
+        vectors[folder.DENSE] = point.dense.tolist()
     if point.words is not None:
-        vectors[WORDS] = models.SparseVector(indices=point.words.places, values=point.words.weights)
+        vectors[folder.WORDS] = models.SparseVector(indices=point.words.places, values=point.words.weights)
     return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
 
 
-def _stored(point: models.Record) -> Stored:
+def _stored(point: models.Record) -> folder.Stored:
     vectors = point.vector if isinstance(point.vector, dict) else {}
-    return _record(point.payload), vectors.get(DENSE)  # type: ignore[return-value]  # a dense vector is of floats
+    return _record(point.payload), vectors.get(folder.DENSE)  # type: ignore[return-value]  # a dense vector is of floats
 
 
 def _record(payload: dict[str, Any] | None) -> str:
-    return str((payload or {})[RECORD])
+    return str((payload or {})[folder.RECORD])
 
 
 PAGE = 256
@@ -360,6 +329,7 @@ class QdrantVectorStore(DocumentStore[Clause]):
     name: ClassVar[str] = "qdrant"
     ranks_words: ClassVar[bool] = True
     grammar = GRAMMAR
+    settings: Settings
 
     class Settings(EngineSettings):
         """Where Qdrant is."""
@@ -409,25 +379,22 @@ class QdrantVectorStore(DocumentStore[Clause]):
             return f"{'https' if safe else 'http'}://{host}:{self.port}"
 
         def key(self) -> str | None:
-            """The key in clear."""
             return None if self.api_key is None else self.api_key.get_secret_value()
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
-        self._opened: QdrantServer | QdrantFolder | None = None
+        self._opened: QdrantServer | folder.QdrantFolder | None = None
 
     @property
-    def _engine(self) -> QdrantServer | QdrantFolder:
+    def _engine(self) -> QdrantServer | folder.QdrantFolder:
         if self._opened is None:
             raise VectorStoreError("the vector store qdrant is not open: call open() first")
         return self._opened
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         settings = self.settings
         if settings.path is not None:
-            self._opened = QdrantFolder(settings.path)
+            self._opened = folder.QdrantFolder(settings.path)
         else:
             self._opened = QdrantServer(
                 settings.address(),
@@ -449,27 +416,24 @@ class QdrantVectorStore(DocumentStore[Clause]):
     def _failure(self, error: Exception) -> Failure | None:
         settings = self.settings
         if settings.path is not None:
-            return failure_in(settings.path, error)
+            return folder.failure_in(settings.path, error)
         return failure_at(settings.address(), error, key=settings.key(), timeout=settings.timeout)
 
     def stored_collections(self) -> Shapes:
-        """The collections in the folder; of those on a server nothing can be told without connecting."""
-        return {} if self.settings.path is None else collections_in(self.settings.path)
+        return {} if self.settings.path is None else folder.collections_in(self.settings.path)
 
     async def sync(self) -> None:
-        """Return once everything applied so far would survive power loss of this machine."""
-        await self._change(lambda: self._on_folder(QdrantFolder.sync))
+        await self._change(lambda: self._on_folder(folder.QdrantFolder.sync))
 
     async def scrub(self) -> bool:
         """Make deleted text unreadable in the folder's files; a server gives its space away in its own time."""
-        await self._change(lambda: self._on_folder(QdrantFolder.scrub))
+        await self._change(lambda: self._on_folder(folder.QdrantFolder.scrub))
         return True
 
-    def _on_folder(self, work: Callable[[QdrantFolder], None]) -> None:
-        if isinstance(self._engine, QdrantFolder):
+    def _on_folder(self, work: Callable[[folder.QdrantFolder], None]) -> None:
+        if isinstance(self._engine, folder.QdrantFolder):
             work(self._engine)
 
-    # ------------------------------------------------------------------ collections
     def _find(self, name: str) -> Shape | None:
         return self._engine.find(name)
 
@@ -485,12 +449,13 @@ class QdrantVectorStore(DocumentStore[Clause]):
     def _clear(self, name: str) -> None:
         self._engine.clear(name)
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
-        self._engine.write(name, [point_of(document) for document in documents], [point_id(id) for id in deletes])
+        self._engine.write(
+            name, [folder.point_of(document) for document in documents], [folder.point_id(id) for id in deletes]
+        )
 
     def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
-        points = [point_id(id) for id in ids]
+        points = [folder.point_id(id) for id in ids]
         return [
             decode(record, vector)
             for start in range(0, len(points), ASKED)

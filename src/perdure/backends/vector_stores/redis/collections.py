@@ -60,7 +60,6 @@ class Collection:
 
     @property
     def shape(self) -> Shape:
-        """Its dimension and model."""
         return Shape(self.dimension, self.model)
 
     def write(self) -> bytes:
@@ -69,7 +68,6 @@ class Collection:
 
     @staticmethod
     def read(entry: bytes) -> Collection:
-        """What `write` wrote."""
         number, dimension, mode, model = entry.decode("utf-8", "surrogatepass").split(":", 3)
         return Collection(int(number), int(dimension), "search" if mode == "search" else "vectorset", model)
 
@@ -110,21 +108,17 @@ class Collections:
         has = "in this database" if any(known) else "on this server"
         raise VectorStoreError(f"redis: there is no {_COMMANDS[mode]} {has}: {_ADVICE[mode]}")
 
-    # ------------------------------------------------------------------ finding
     def find(self, name: str) -> Collection | None:
-        """A collection, or None."""
         entry = self._client.hget(self.key, _text(name))
         return None if entry is None else Collection.read(entry)
 
     def names(self) -> list[str]:
-        """The names of all."""
         return [name.decode("utf-8", "surrogatepass") for name in self._client.hkeys(self.key)]
 
     def base(self, number: int) -> str:
         """What the keys of that number begin with; with RediSearch also the name of its index."""
         return f"{self.prefix}:{number}"
 
-    # ------------------------------------------------------------------ changing
     def add(self, name: str, shape: Shape, mode: Mode) -> None:
         """Make a collection, unless another process has just made it."""
         made = self._new(Collection(0, shape.dimension, mode, shape.model))
@@ -132,7 +126,6 @@ class Collections:
             self._discard(made)
 
     def empty(self, name: str) -> None:
-        """Take every row away, in one step."""
         while (old := self.find(name)) is not None:
             new = self._new(old)
             if self._retire(keys=[self.key, self._retired], args=[_text(name), old.write(), new.write()]):
@@ -141,7 +134,6 @@ class Collections:
             self._discard(new)
 
     def drop(self, name: str) -> None:
-        """Remove a collection; one that is gone is no error."""
         while (old := self.find(name)) is not None:
             if self._retire(keys=[self.key, self._retired], args=[_text(name), old.write(), ""]):
                 self._clean(old.number, old.mode)

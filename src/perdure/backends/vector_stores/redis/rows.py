@@ -106,7 +106,6 @@ def _number(value: float | None, missing: str) -> str:
 
 
 def to_query(clause: Clause | None) -> str:
-    """The clause in RediSearch's query language, dialect 2."""
     if clause is None:
         return "*"
     if isinstance(clause, Has):
@@ -124,7 +123,6 @@ def _sign(positive: bool) -> str:
 
 
 def to_plan(clause: Clause | None) -> Plan | None:
-    """The clause for our scripts."""
     if clause is None:
         return None
     if isinstance(clause, Has):
@@ -184,9 +182,7 @@ class Rows(ABC):
                 raise Stale from None
             raise
 
-    # ------------------------------------------------------------------ what both modes share
     def write(self, documents: Sequence[Document], deletes: Sequence[str]) -> None:
-        """Write documents whole and delete others, in one step."""
         arguments: list[Any] = [len(documents)]
         for document in documents:
             tokens, fields = self._indexed(document)
@@ -204,12 +200,10 @@ class Rows(ABC):
         """The tokens that the index gets, and further fields of the row."""
 
     def fetch(self, ids: Sequence[str | bytes], *, with_vectors: bool) -> list[Row]:
-        """The rows of the ids that exist."""
         asked = [_id(id) if isinstance(id, str) else id for id in ids]
         return _rows(self._run(self._scripts.fetch, int(with_vectors), *asked))
 
     def walk(self, after: Place | None, limit: int, *, with_vectors: bool) -> list[Row]:
-        """The first rows after a place, in order."""
         start = b"" if after is None else _place_key(after)
         return _rows(self._run(self._scripts.walk, int(with_vectors), start, limit))
 
@@ -226,7 +220,6 @@ class Rows(ABC):
             after = place_of(page[-1].id, page[-1].payload)
 
     def count(self, clause: Clause | None) -> int:
-        """How many rows satisfy the clause."""
         return int(self._run(self._scripts.count, "", 0)) if clause is None else self._count(clause)
 
     def estimate(self, clause: Clause) -> int:
@@ -259,7 +252,6 @@ class SearchRows(Rows):
         return document.tokens, plain_scopes(document.scope)
 
     def nearest(self, query: Vector, limit: int, clause: Clause | None) -> Scored:
-        """The rows of highest inner product with the query, best first."""
         parameters = ["PARAMS", 4, "count", limit, "query", query.astype("<f4").tobytes()]
         shown = ["RETURN", 2, "record", "distance", "SORTBY", "distance", "LIMIT", 0, limit]
         among = to_query(clause) if clause is None else f"({to_query(clause)})"  # a bare negation would be no filter
@@ -291,7 +283,6 @@ class SearchRows(Rows):
         return self._search(to_query(clause), "LIMIT", 0, 0)[0]
 
     def audit(self) -> list[str]:
-        """What disagrees between the rows and the index, a sentence each."""
         found = super().audit()
         for _ in range(3):  # others may write between the two looks
             rows = self.count(None)
@@ -321,7 +312,6 @@ class VectorSetRows(Rows):
         return [*document.tokens, *(scope_set(field, value) for field, value in scopes.items())], {}
 
     def nearest(self, query: Vector, limit: int, clause: Clause | None) -> Scored:
-        """The rows of highest inner product with the query, best first."""
         plan = "" if clause is None else json.dumps(to_plan(clause))
         how, found = self._run(self._scripts.nearest, query.astype("<f4").tobytes(), limit, plan, FEW)
         if how == b"scores":  # a vector set tells (1 + cosine) / 2
@@ -343,7 +333,6 @@ class VectorSetRows(Rows):
         return int(self._run(self._scripts.count, json.dumps(to_plan(clause)), 0))
 
     def estimate(self, clause: Clause) -> int:
-        """About how many rows satisfy the clause, and never too few."""
         return int(self._run(self._scripts.count, json.dumps(to_plan(clause)), 1))
 
 

@@ -5,26 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import redis
 from pydantic import Field, SecretStr, model_validator
+from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ConnectionError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TimeoutError,
-    TryAgainError,
-)
 from redis.retry import Retry
 
 from perdure.backends.http.service import secret_from
@@ -37,20 +24,9 @@ from perdure.backends.vector_stores.common.document_store import (
 )
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.rows import Place
+from perdure.backends.vector_stores.redis import rows as redis_rows
 from perdure.backends.vector_stores.redis.collections import Collections
-from perdure.backends.vector_stores.redis.rows import (
-    GRAMMAR,
-    Clause,
-    Rows,
-    Scored,
-    Scripts,
-    SearchRows,
-    Stale,
-    VectorSetRows,
-)
 from perdure.domain.errors import ConfigError, VectorStoreError
-
-# Durability in Redis: what the server was told to keep on disk, made sure of or written anew without deleted text.
 
 _LOOK = 0.02
 """Seconds between two looks at a rewrite."""
@@ -60,7 +36,7 @@ def worries(client: Any) -> list[str]:
     """What in the server's settings puts memories at risk, a sentence each; none where it does not tell."""
     try:
         memory, kept = client.info("memory"), client.info("persistence")
-    except (NoPermissionError, ResponseError):
+    except (exceptions.NoPermissionError, exceptions.ResponseError):
         return []
     found = []
     if not kept.get("aof_enabled"):
@@ -78,12 +54,12 @@ def sync(client: Any, key: str, timeout: float) -> None:
         with client.client() as connection:  # WAITAOF waits for what its own connection has written
             connection.incr(key)
             done, _ = connection.execute_command("WAITAOF", 1, 0, int(timeout * 900))
-    except ResponseError as error:
+    except exceptions.ResponseError as error:
         if "appendonly" not in str(error) and "unknown command" not in str(error).lower():
             raise
         try:
             done = _rewrite(client, client.bgsave, deadline)
-        except (NoPermissionError, ResponseError):
+        except (exceptions.NoPermissionError, exceptions.ResponseError):
             return  # the server's operator alone decides what is kept
     if not done:
         raise VectorStoreError(f"redis: what was written was not on the server's disk within {timeout:g} s")
@@ -97,7 +73,7 @@ def scrub(client: Any, timeout: float) -> bool:
             return False
         snapshots = any(client.config_get("save").values())
         return not snapshots or _rewrite(client, client.bgsave, deadline)
-    except (NoPermissionError, ResponseError):
+    except (exceptions.NoPermissionError, exceptions.ResponseError):
         return False
 
 
@@ -106,7 +82,7 @@ def _rewrite(client: Any, begin: Callable[[], object], deadline: float) -> bool:
     while _idle(client, deadline):
         try:
             begin()
-        except ResponseError as error:
+        except exceptions.ResponseError as error:
             if "progress" not in str(error) and "child process" not in str(error):
                 raise
             continue  # another process was faster: ours comes after it
@@ -128,8 +104,6 @@ def _idle(client: Any, deadline: float) -> bool:
         time.sleep(_LOOK)
     return False
 
-
-# The connection to a Redis server: its settings turned into a client, its failures into sentences without secrets.
 
 _PASSING = ("BUSY ", "LOADING ", "MASTERDOWN ", "TRYAGAIN ", "READONLY ", "UNBLOCKED ", "STALE ")
 """First words of refusals that pass by themselves: a script under way, a start, a change of the primary."""
@@ -163,30 +137,32 @@ def check_connection(client: redis.Redis, field: str) -> None:
 
 
 def address_of(client: redis.Redis) -> str:
-    """Where the client connects to, without credentials."""
     known = client.connection_pool.connection_kwargs
     place = known.get("path") or f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
     return f"{place}/{known.get('db', 0)}"
 
 
 def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
-    """What an exception of the driver means; None for one that is not the driver's."""
-    if not isinstance(error, RedisError):
+    if not isinstance(error, exceptions.RedisError):
         return None
     said = str(error)
-    if isinstance(error, (AuthenticationError, AuthorizationError)) or said.startswith(_REFUSED[:2]):
+    if isinstance(error, (exceptions.AuthenticationError, exceptions.AuthorizationError)) or said.startswith(
+        _REFUSED[:2]
+    ):
         return Failure(f"{address} refuses the user or the password: check url (or REDIS_URL)")
-    if isinstance(error, NoPermissionError) or said.startswith(_REFUSED[2]):
+    if isinstance(error, exceptions.NoPermissionError) or said.startswith(_REFUSED[2]):
         return Failure(f"{address}: the user may not do this: {said[:_LONGEST]}")
-    if isinstance(error, TimeoutError):
+    if isinstance(error, exceptions.TimeoutError):
         return Failure(f"{address} gave no answer within {timeout:g} s", passing=True)
-    if isinstance(error, (BusyLoadingError, TryAgainError, ReadOnlyError)) or said.startswith(_PASSING):
+    if isinstance(
+        error, (exceptions.BusyLoadingError, exceptions.TryAgainError, exceptions.ReadOnlyError)
+    ) or said.startswith(_PASSING):
         return Failure(f"{address} cannot do this now: {said[:_LONGEST]}", passing=True)
-    if isinstance(error, ConnectionError):
+    if isinstance(error, exceptions.ConnectionError):
         return Failure(f"no connection to {address}: is Redis running there? See url (or REDIS_URL)", passing=True)
-    if isinstance(error, OutOfMemoryError) or said.startswith("OOM"):
+    if isinstance(error, exceptions.OutOfMemoryError) or said.startswith("OOM"):
         return Failure(f"{address} is out of memory (maxmemory): nothing was written")
-    if isinstance(error, ResponseError):
+    if isinstance(error, exceptions.ResponseError):
         return Failure(f"{address} refuses a command: {said[:_LONGEST]}")
     return Failure(f"{address}: {type(error).__name__}")
 
@@ -199,14 +175,15 @@ _TURNS = 20
 """How often others may empty a collection, or make it anew, while one call is looking for it."""
 
 
-class RedisVectorStore(DocumentStore[Clause]):
+class RedisVectorStore(DocumentStore[redis_rows.Clause]):
     """Keeps rows in a Redis server (8 or newer, or Redis Stack), for any number of processes and machines.
 
     A batch is written by one script: nobody sees half of it. Search compares with every vector of the scope.
     """
 
     name: ClassVar[str] = "redis"
-    grammar = GRAMMAR
+    grammar = redis_rows.GRAMMAR
+    settings: Settings
 
     class Settings(EngineSettings):
         """Where the server is, and what of it is ours."""
@@ -233,17 +210,15 @@ class RedisVectorStore(DocumentStore[Clause]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, redis_rows.Rows] = {}
         self._client: redis.Redis
         self._collections: Collections
-        self._scripts: Scripts
+        self._scripts: redis_rows.Scripts
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         self._client = connect(self.settings.url.get_secret_value().strip(), self.settings.timeout)
         self._collections = Collections(self._client, self.settings.prefix)
-        self._scripts = Scripts(self._client)
+        self._scripts = redis_rows.Scripts(self._client)
         try:
             check_connection(self._client, "vector_store.config.url")
             self._collections.clean_up()
@@ -263,7 +238,6 @@ class RedisVectorStore(DocumentStore[Clause]):
     def _failure(self, error: Exception) -> Failure | None:
         return failure_of(error, address_of(self._client), self.settings.timeout)
 
-    # ------------------------------------------------------------------ collections
     def _find(self, name: str) -> Shape | None:
         found = self._collections.find(name)
         return None if found is None else found.shape
@@ -280,7 +254,7 @@ class RedisVectorStore(DocumentStore[Clause]):
     def _clear(self, name: str) -> None:
         self._collections.empty(name)
 
-    def _in(self, name: str, work: Callable[[Rows], T]) -> T:
+    def _in(self, name: str, work: Callable[[redis_rows.Rows], T]) -> T:
         """What the work gives on the collection as it is now: what this process remembers of it may be over."""
         for _ in range(_TURNS):
             rows = self._rows.get(name)
@@ -288,22 +262,21 @@ class RedisVectorStore(DocumentStore[Clause]):
                 found = self._collections.find(name)
                 if found is None:
                     raise MissingCollection
-                kind = SearchRows if found.mode == "search" else VectorSetRows
+                kind = redis_rows.SearchRows if found.mode == "search" else redis_rows.VectorSetRows
                 rows = kind(self._client, self._scripts, self._collections, name, found)
                 self._rows[name] = rows
             try:
                 return work(rows)
-            except Stale:
+            except redis_rows.Stale:
                 self._rows.pop(name, None)
         raise VectorStoreError(f"redis: others change the collection {name!r} all the time: try again")
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
-        def write(rows: Rows) -> None:
+        def write(rows: redis_rows.Rows) -> None:
             sizes = {len(document.vector) for document in documents if document.vector is not None}
             if sizes - {rows.collection.dimension}:
                 # Another process made it anew, for other vectors; what is remembered here may itself be over.
-                raise MissingCollection if self._collections.find(name) == rows.collection else Stale
+                raise MissingCollection if self._collections.find(name) == rows.collection else redis_rows.Stale
             rows.write(documents, deletes)
 
         self._in(name, write)
@@ -311,24 +284,24 @@ class RedisVectorStore(DocumentStore[Clause]):
     def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
         return self._in(name, lambda rows: rows.fetch(ids, with_vectors=with_vectors))
 
-    def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> Scored:
+    def _nearest(self, name: str, query: Vector, limit: int, clause: redis_rows.Clause | None) -> redis_rows.Scored:
         return self._in(name, lambda rows: rows.nearest(query, limit, clause))
 
-    def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+    def _scan(self, name: str, clause: redis_rows.Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
         pages = self._in(name, lambda rows: _begun(rows.scan(clause, with_vectors=with_vectors)))
         try:
             yield from pages
-        except Stale:
+        except redis_rows.Stale:
             self._rows.pop(name, None)
             raise VectorStoreError(f"redis: the collection {name!r} was emptied or dropped while it was read") from None
 
-    def _count(self, name: str, clause: Clause | None) -> int:
+    def _count(self, name: str, clause: redis_rows.Clause | None) -> int:
         return self._in(name, lambda rows: rows.count(clause))
 
     def _ordered(
-        self, name: str, clause: Clause | None, after: Place | None, limit: int, *, with_vectors: bool
+        self, name: str, clause: redis_rows.Clause | None, after: Place | None, limit: int, *, with_vectors: bool
     ) -> list[Row] | None:
-        def read(rows: Rows) -> list[Row] | None:
+        def read(rows: redis_rows.Rows) -> list[Row] | None:
             if clause is not None:
                 # Rows are sorted all together. Of a large scope enough are found by passing over the others; of a
                 # small one it is less work to read all its rows and sort them here.
@@ -339,22 +312,16 @@ class RedisVectorStore(DocumentStore[Clause]):
 
         return self._in(name, read)
 
-    # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
-        """Return once everything applied so far is on the server's disk."""
         key = f"{self.settings.prefix}:syncs"
-        await self._change(partial(self._synced, key))
-
-    def _synced(self, key: str) -> None:
-        sync(self._client, key, self.settings.timeout)
+        await self._change(lambda: sync(self._client, key, self.settings.timeout))
 
     async def scrub(self) -> bool:
         """Have the server write its files anew without what was deleted; False where it takes long or refuses."""
         return await self._read(lambda: scrub(self._client, self.settings.timeout))
 
     async def check(self, collection: str) -> Names:
-        """What disagrees between the rows and what finds them, a sentence each."""
-        return await self._read_in(collection, lambda: self._in(collection, Rows.audit))
+        return await self._read_in(collection, lambda: self._in(collection, redis_rows.Rows.audit))
 
 
 def _begun(pages: Iterator[list[Row]]) -> Iterator[list[Row]]:

@@ -58,7 +58,6 @@ def class_name(namespace: str, collection: str) -> str:
 
 
 def describe(**told: Any) -> str:
-    """The description of a class of ours."""
     return json.dumps({_MARK: 1, **told})
 
 
@@ -80,7 +79,6 @@ def shape_of(found: Mapping[str, Any]) -> tuple[str, Shape] | None:
 
 
 def store_definition(name: str, identity: str) -> dict[str, Any]:
-    """The store's own class."""
     return {"class": name, "description": describe(identity=identity), "vectorizer": "none", "properties": []}
 
 
@@ -124,13 +122,7 @@ def _property(
     tokenization: str = "field",
 ) -> dict[str, Any]:
     text = {"tokenization": tokenization, "indexSearchable": searchable} if kind.startswith("text") else {}
-    return {
-        "name": name,
-        "dataType": [kind],
-        "indexFilterable": filterable,
-        "indexRangeFilters": ranged,
-        **text,
-    }
+    return {"name": name, "dataType": [kind], "indexFilterable": filterable, "indexRangeFilters": ranged, **text}
 
 
 def fits_keyword(text: str) -> bool:
@@ -158,7 +150,6 @@ def keyword(stem: str) -> str:
 
 
 def packed(vector: Vector) -> base_pb2.Vectors:
-    """A vector as requests carry it."""
     kind = base_pb2.Vectors.VECTOR_TYPE_SINGLE_FP32
     return base_pb2.Vectors(name=VECTOR, vector_bytes=vector.astype("<f4").tobytes(), type=kind)
 
@@ -169,7 +160,6 @@ def vector_bytes(vectors: Sequence[base_pb2.Vectors]) -> bytes:
 
 
 def object_of(document: Document, name: str) -> batch_pb2.BatchObject:
-    """A document as an object of a class."""
     key = UUID(digest(document.id, 16))
     fields: dict[str, str | float] = {RECORD: document.record, MEMORY: document.memory}
     fields[STEMS] = " ".join(map(keyword, document.stems))
@@ -191,7 +181,6 @@ def object_of(document: Document, name: str) -> batch_pb2.BatchObject:
 
 
 def batches(objects: Sequence[batch_pb2.BatchObject]) -> Iterator[list[batch_pb2.BatchObject]]:
-    """The objects in requests of a size that a server takes."""
     return bounded_batches(objects, lambda one: one.ByteSize(), most_size=MOST_BYTES, most_items=MOST_OBJECTS)
 
 
@@ -218,18 +207,15 @@ def texts(name: str, operator: Any, values: Sequence[str]) -> Clause:
 
 
 def number(name: str, operator: Any, value: float) -> Clause:
-    """A condition on a property of numbers."""
     return Clause(operator=operator, target=base_pb2.FilterTarget(property=name), value_number=value)
 
 
 def both(*clauses: Clause | None) -> Clause | None:
-    """All of the clauses that there are."""
     given = [clause for clause in clauses if clause is not None]
     return Clause(operator=_Operator.OPERATOR_AND, filters=given) if len(given) > 1 else next(iter(given), None)
 
 
 def with_ids(ids: Sequence[str]) -> Clause:
-    """Objects that have one of these uuids."""
     return texts(IDS, _Operator.OPERATOR_CONTAINS_ANY, ids)
 
 

@@ -17,7 +17,7 @@ import httpx
 from pydantic import Field, SecretStr, field_validator
 from weaviate.proto.v1 import aggregate_pb2, batch_delete_pb2, batch_pb2, health_weaviate_pb2, search_get_pb2
 
-from perdure.backends.http.service import secret_from, text_from
+from perdure.backends.http.service import is_address, secret_from, text_from
 from perdure.backends.vector_stores.base import Names, Shape, Vector
 from perdure.backends.vector_stores.common.document_store import (
     DocumentStore,
@@ -71,7 +71,6 @@ class Turns:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """While nobody moves rows."""
         with self._changed:
             self._changed.wait_for(lambda: not self._moving and not self._waiting)
             self._reading += 1
@@ -167,7 +166,6 @@ class Client:
         }
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._closed = True
         self._channel.close()
         self._http.close()
@@ -185,14 +183,11 @@ class Client:
             health_weaviate_pb2.WeaviateHealthCheckRequest(), timeout=self._timeout, metadata=self._metadata
         )
 
-    # ------------------------------------------------------------------ schema
     def classes(self) -> list[dict[str, Any]]:
-        """Every class of the schema."""
         found = self._ask("GET", "/v1/schema").get("classes")
         return found if isinstance(found, list) else []
 
     def find_class(self, name: str) -> dict[str, Any] | None:
-        """One class of the schema, or None."""
         try:
             return self._ask("GET", f"/v1/schema/{name}")
         except Refused as error:
@@ -209,7 +204,6 @@ class Client:
                 raise
 
     def drop_class(self, name: str) -> None:
-        """Remove a class and its objects."""
         self._ask("DELETE", f"/v1/schema/{name}")
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -223,7 +217,6 @@ class Client:
             return found if isinstance(found, dict) else {}
         raise Refused(answer.status_code, answer.text[:_LONGEST_MESSAGE])
 
-    # ------------------------------------------------------------------ objects
     def search(self, request: search_get_pb2.SearchRequest) -> list[search_get_pb2.SearchResult]:
         """The results of a search; TooLarge if they do not fit into one answer."""
         with self._turns.reading():
@@ -236,8 +229,11 @@ class Client:
 
     def write(self, name: str, objects: list[batch_pb2.BatchObject]) -> None:
         """Write objects whole that are new, or whose vector stays as it is."""
-        if objects:
-            self._check_errors(name, self._call(batch_pb2.BatchObjectsRequest(objects=objects), name).errors)
+        errors = self._call(batch_pb2.BatchObjectsRequest(objects=objects), name).errors if objects else []
+        if errors:
+            if self.find_class(name) is None:
+                raise MissingCollection
+            raise Refused(0, errors[0].error[:_LONGEST_MESSAGE])
 
     def move(self, name: str, objects: list[batch_pb2.BatchObject]) -> None:
         """Write objects whole that stand there with another vector; nobody reads meanwhile."""
@@ -265,12 +261,6 @@ class Client:
         if self._closed:
             raise VectorStoreError("the vector store weaviate was closed") from None
 
-    def _check_errors(self, name: str, errors: Any) -> None:
-        if errors:
-            if self.find_class(name) is None:
-                raise MissingCollection
-            raise Refused(0, errors[0].error[:_LONGEST_MESSAGE])
-
     def _call(self, request: Any, name: str = "") -> Any:
         try:
             return self._calls[type(request)](request, timeout=self._timeout, metadata=self._metadata)
@@ -289,7 +279,6 @@ class Client:
 
 
 def failure_of(error: Exception, url: str, grpc_address: str) -> Failure | None:
-    """What an exception of the drivers means; None for others."""
     if isinstance(error, Refused):
         return _refusal(error, url)
     if isinstance(error, TooLarge):
@@ -337,6 +326,7 @@ class WeaviateVectorStore(DocumentStore[Clause]):
     name: ClassVar[str] = "weaviate"
     ranks_words: ClassVar[bool] = True
     grammar = GRAMMAR
+    settings: Settings
 
     class Settings(EngineSettings):
         """Where Weaviate is."""
@@ -353,12 +343,7 @@ class WeaviateVectorStore(DocumentStore[Clause]):
         @field_validator("url")
         @classmethod
         def _is_the_servers_address(cls, value: str) -> str:
-            try:
-                parts = urlsplit(value)
-                good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-            except ValueError:
-                good = False
-            if not good or "@" in value:
+            if not is_address(value) or "@" in value:
                 raise ValueError(f"must be an address such as {DEFAULT_URL}, without a user")
             return value
 
@@ -372,11 +357,9 @@ class WeaviateVectorStore(DocumentStore[Clause]):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         self._grpc_address = settings.grpc_address or _grpc_address(settings.url)
         self._connected: Client | None = None
 
-    # ------------------------------------------------------------------ life
     def _connect(self) -> None:
         key = None if self.settings.api_key is None else self.settings.api_key.get_secret_value()
         client = Client(self.settings.url, self._grpc_address, key, self.settings.timeout)
@@ -411,7 +394,6 @@ class WeaviateVectorStore(DocumentStore[Clause]):
     def _failure(self, error: Exception) -> Failure | None:
         return failure_of(error, self.settings.url, self._grpc_address)
 
-    # ------------------------------------------------------------------ collections
     def _class(self, name: str) -> str:
         return class_name(self.settings.namespace, name)
 
@@ -451,7 +433,6 @@ class WeaviateVectorStore(DocumentStore[Clause]):
         while self._client.delete(request):
             pass
 
-    # ------------------------------------------------------------------ documents
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
         kept = self._class(name)
         dimension = next((len(one.vector) for one in documents if one.vector is not None), None)
@@ -519,8 +500,6 @@ class WeaviateVectorStore(DocumentStore[Clause]):
         return [(row_of(found), found.metadata.score) for found in self._client.search(request)]
 
     def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
-        """In slices of the slots, which a row never leaves: pages by number would lose rows that others move."""
-
         def ask(filters: Clause | None) -> list[Row] | None:
             try:
                 return [

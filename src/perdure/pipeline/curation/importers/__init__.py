@@ -12,8 +12,6 @@ from perdure.pipeline.curation.importers.langgraph import LangGraphReader, Names
 from perdure.pipeline.curation.importers.mem0 import Mem0Reader, is_mem0
 from perdure.pipeline.curation.importers.records import Reader
 
-# Which tool's export an item comes from, told by what it holds and never by a file's name.
-
 FORMATS: Final = ("perdure", "mem0", "chatgpt", "claude", "langgraph")
 """What `import` reads."""
 LOOKED_FOR: Final = (

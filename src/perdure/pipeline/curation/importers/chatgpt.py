@@ -16,21 +16,7 @@ from typing import Any, Final
 
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.readable import is_unicode
-from perdure.pipeline.curation.importers.records import (
-    Damaged,
-    ForeignFact,
-    Found,
-    LeftOut,
-    Reader,
-    branch_to,
-    conversation_of,
-    joined_text,
-    lasting_id,
-    mark,
-    moment_of,
-    newest_leaf,
-    short,
-)
+from perdure.pipeline.curation.importers import records
 
 NAME: Final = "chatgpt"
 SOURCE: Final = "import:chatgpt"
@@ -57,7 +43,7 @@ def is_chatgpt(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("mapping"), Mapping)
 
 
-class ChatGPTReader(Reader):
+class ChatGPTReader(records.Reader):
     """Reads conversations, and what they show of the saved memories."""
 
     def __init__(self) -> None:
@@ -65,51 +51,57 @@ class ChatGPTReader(Reader):
         """Moment, text and place of the latest copy of the saved memories."""
         self._writes: list[tuple[str, str, str]] = []
 
-    def read(self, value: Any, where: str) -> Iterator[Found]:
+    def read(self, value: Any, where: str) -> Iterator[records.Found]:
         """One conversation: the branch that was seen last."""
         if not is_chatgpt(value):
-            yield Damaged("it has no `mapping` of messages", where)
+            yield records.Damaged("it has no `mapping` of messages", where)
             return
         given = value.get("conversation_id") or value.get("id")
-        place = f"{where} ({short(value.get('title') or given)})"
+        place = f"{where} ({records.short(value.get('title') or given)})"
         if value.get("is_do_not_remember") is True:
-            yield LeftOut("a conversation that was to be kept out of memory", place)
+            yield records.LeftOut("a conversation that was to be kept out of memory", place)
             return
         nodes = {
             id: node
             for id, node in value["mapping"].items()
-            if isinstance(node, Mapping) and _is_link(node.get("parent"))
+            if isinstance(node, Mapping) and isinstance(node.get("parent"), str | None)
         }
         for id in value["mapping"].keys() - nodes.keys():
-            yield Damaged("a node of the conversation is no object", f"{place}, {short(id)}")
+            yield records.Damaged("a node of the conversation is no object", f"{place}, {records.short(id)}")
         parents = {id: node.get("parent") for id, node in nodes.items()}
         current = value.get("current_node")
         if not isinstance(current, str) or current not in nodes:
-            current = newest_leaf(
-                parents, {id: moment_of(_message(node).get("create_time")) or "" for id, node in nodes.items()}
+            current = records.newest_leaf(
+                parents, {id: records.moment_of(_message(node).get("create_time")) or "" for id, node in nodes.items()}
             )
-        branch = branch_to(current, parents)
+        branch = records.branch_to(current, parents)
         taken = set(branch)
         for id, node in nodes.items():
             if id not in taken and _message(node):
-                yield LeftOut("on a branch that was edited or regenerated away", place)
-        conversation = lasting_id(given, "chatgpt", given, value.get("title"), value.get("create_time"), branch[:2])
+                yield records.LeftOut("on a branch that was edited or regenerated away", place)
+        conversation = records.lasting_id(
+            given, "chatgpt", given, value.get("title"), value.get("create_time"), branch[:2]
+        )
         messages: list[dict[str, Any]] = []
-        before = moment_of(value.get("create_time"))
+        before = records.moment_of(value.get("create_time"))
         for number, id in enumerate(branch, 1):
             message = _message(nodes[id])
             spot = f"{place}, message {number}"
             if not message:
                 continue  # the root, and nodes that the tool left empty
-            before = moment_of(message.get("create_time")) or before
+            before = records.moment_of(message.get("create_time")) or before
             text = yield from self._text(message, spot, before)
             if text is not None:
                 own = message.get("id") or id
-                found = {"role": message["author"]["role"], "content": text, "id": f"chatgpt:{mark(conversation, own)}"}
+                found = {
+                    "role": message["author"]["role"],
+                    "content": text,
+                    "id": f"chatgpt:{records.mark(conversation, own)}",
+                }
                 messages.append(found if before is None else {**found, "timestamp": before})
-        yield conversation_of(place, NAME, conversation, value.get("title"), messages)
+        yield records.conversation_of(place, NAME, conversation, value.get("title"), messages)
 
-    def finish(self) -> Iterator[Found]:
+    def finish(self) -> Iterator[records.Found]:
         """The saved memories."""
         moment, text, where = self._copy
         cuts = list(_ENTRY.finditer(text))
@@ -120,58 +112,54 @@ class ChatGPTReader(Reader):
             seen.add(entry)
             yield from _saved(entry, cut.group(1), where)
         if text and not cuts:
-            yield LeftOut("a copy of the saved memories that is no list", where)
+            yield records.LeftOut("a copy of the saved memories that is no list", where)
         for written, entry, place in self._writes:
             if moment and written <= moment:
-                yield LeftOut("a saved memory's writing that is older than the latest copy of them all", place)
+                yield records.LeftOut("a saved memory's writing that is older than the latest copy of them all", place)
             elif entry not in seen:
                 seen.add(entry)
                 yield from _saved(entry, written, place)
 
-    def _text(self, message: Mapping[str, Any], spot: str, moment: str | None) -> Generator[Found, None, str | None]:
+    def _text(
+        self, message: Mapping[str, Any], spot: str, moment: str | None
+    ) -> Generator[records.Found, None, str | None]:
         """The words of a message, or None where it has none that were said; what is left out comes on the way."""
         author, content = message.get("author"), message.get("content")
         if not isinstance(author, Mapping) or not isinstance(content, Mapping):
-            yield Damaged("a message without an author or content", spot)
+            yield records.Damaged("a message without an author or content", spot)
             return None
         kind = content.get("content_type")
         if kind == "model_editable_context":
-            self._note_copy(content.get("model_set_context"), spot, moment)
+            copy = content.get("model_set_context")
+            if isinstance(copy, str) and copy.strip() and is_unicode(copy) and (moment or "") >= self._copy[0]:
+                self._copy = (moment or "", copy, spot)
             return None
         if author.get("role") == "assistant" and message.get("recipient") == "bio":
             yield from self._note_write(content, spot, moment)
             return None
         reason = _left_out(message, author, kind)
         if reason is not None:
-            yield LeftOut(reason, spot)
+            yield records.LeftOut(reason, spot)
             return None
         texts: list[str] = []
         for _ in range(_files(message)):
-            yield LeftOut("an attached file", spot)
+            yield records.LeftOut("an attached file", spot)
         for part in _parts(content):
             words, reason = _part(part)
             if reason is not None:
-                yield LeftOut(reason, spot)
+                yield records.LeftOut(reason, spot)
             else:
                 texts.append(words)
-        return (yield from joined_text(texts, spot))
+        return (yield from records.joined_text(texts, spot))
 
-    def _note_copy(self, text: object, spot: str, moment: str | None) -> None:
-        if isinstance(text, str) and text.strip() and is_unicode(text) and (moment or "") >= self._copy[0]:
-            self._copy = (moment or "", text, spot)
-
-    def _note_write(self, content: Mapping[str, Any], spot: str, moment: str | None) -> Iterator[Found]:
+    def _note_write(self, content: Mapping[str, Any], spot: str, moment: str | None) -> Iterator[records.Found]:
         text = "\n".join(part for part in _parts(content) if isinstance(part, str)).strip()
         if not text or not is_unicode(text):
-            yield LeftOut("an empty message", spot)
+            yield records.LeftOut("an empty message", spot)
         elif _TAKE_BACK.match(text):
-            yield LeftOut("a request to forget a saved memory", spot)
+            yield records.LeftOut("a request to forget a saved memory", spot)
         else:
             self._writes.append((moment or "", text, spot))
-
-
-def _is_link(parent: object) -> bool:
-    return parent is None or isinstance(parent, str)
 
 
 def _message(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -195,7 +183,7 @@ def _left_out(message: Mapping[str, Any], author: Mapping[str, Any], kind: objec
     if message.get("channel") == "analysis":
         return "the model's reasoning"
     if kind not in ("text", "multimodal_text", "code"):
-        return f"content of the type {short(kind) or 'unknown'}"
+        return f"content of the type {records.short(kind) or 'unknown'}"
     return None
 
 
@@ -227,11 +215,15 @@ def _part(part: object) -> tuple[str, str | None]:
     kind = part.get("content_type")
     if kind in ("audio_transcription", "text", None) and isinstance(part.get("text"), str):
         return part["text"], None
-    return "", _PARTS.get(str(kind), f"a part of the type {short(kind) or 'unknown'}")
+    return "", _PARTS.get(str(kind), f"a part of the type {records.short(kind) or 'unknown'}")
 
 
-def _saved(text: str, told: str, where: str) -> Iterator[Found]:
+def _saved(text: str, told: str, where: str) -> Iterator[records.Found]:
     if text:
-        line: dict[str, Any] = {"memory": text, "id": lasting_id(None, "chatgpt", "saved", text), "source": SOURCE}
+        line: dict[str, Any] = {
+            "memory": text,
+            "id": records.lasting_id(None, "chatgpt", "saved", text),
+            "source": SOURCE,
+        }
         line["metadata"] = {"imported_from": NAME, "saved_memory": True}
-        yield ForeignFact(where, {**line, "timestamp": told, "created_at": told} if told else line)
+        yield records.ForeignFact(where, {**line, "timestamp": told, "created_at": told} if told else line)

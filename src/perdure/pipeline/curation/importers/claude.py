@@ -15,21 +15,7 @@ from typing import Any, Final
 
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.readable import is_unicode
-from perdure.pipeline.curation.importers.records import (
-    Damaged,
-    ForeignFact,
-    Found,
-    LeftOut,
-    Reader,
-    branch_to,
-    conversation_of,
-    joined_text,
-    lasting_id,
-    mark,
-    moment_of,
-    newest_leaf,
-    short,
-)
+from perdure.pipeline.curation.importers import records
 
 NAME: Final = "claude"
 SOURCE: Final = "import:claude"
@@ -59,57 +45,55 @@ def _is_project(value: Mapping[str, Any]) -> bool:
     return "uuid" in value and ("prompt_template" in value or isinstance(value.get("docs"), list))
 
 
-class ClaudeReader(Reader):
+class ClaudeReader(records.Reader):
     """Reads conversations and memories."""
 
-    def read(self, value: Any, where: str) -> Iterator[Found]:
+    def read(self, value: Any, where: str) -> Iterator[records.Found]:
         """One conversation, or the memory of one account."""
         if not isinstance(value, Mapping):
-            yield Damaged(f"a conversation must be an object, not {type(value).__name__}", where)
+            yield records.Damaged(f"a conversation must be an object, not {type(value).__name__}", where)
         elif isinstance(value.get("chat_messages"), list):
             yield from _talk(value, where)
         elif any(name in value for name in _MEMORY):
             yield from _memories(value, where)
         elif _is_project(value):
-            yield LeftOut(
-                "a project: its instructions and documents are no memories", f"{where} ({short(value.get('name'))})"
+            yield records.LeftOut(
+                "a project: its instructions and documents are no memories",
+                f"{where} ({records.short(value.get('name'))})",
             )
         else:
-            yield Damaged("it has no `chat_messages` and no memories", where)
+            yield records.Damaged("it has no `chat_messages` and no memories", where)
 
 
-# ------------------------------------------------------------------ conversations
-
-
-def _talk(value: Mapping[str, Any], where: str) -> Iterator[Found]:
-    place = f"{where} ({short(value.get('name') or value.get('uuid'))})"
+def _talk(value: Mapping[str, Any], where: str) -> Iterator[records.Found]:
+    place = f"{where} ({records.short(value.get('name') or value.get('uuid'))})"
     given: list[tuple[str, Mapping[str, Any]]] = []
     for number, message in enumerate(value["chat_messages"], 1):
         if isinstance(message, Mapping):
             given.append((str(message.get("uuid") or number), message))
         else:
-            yield Damaged("a message is no object", f"{place}, message {number}")
+            yield records.Damaged("a message is no object", f"{place}, message {number}")
     taken = _branch(given, value.get("current_leaf_message_uuid"))
-    conversation = lasting_id(
+    conversation = records.lasting_id(
         value.get("uuid"), "claude", value.get("uuid"), value.get("name"), value.get("created_at")
     )
     messages: list[dict[str, Any]] = []
-    before = moment_of(value.get("created_at"))
+    before = records.moment_of(value.get("created_at"))
     for number, (id, message) in enumerate(given, 1):
         spot = f"{place}, message {number}"
         if id not in taken:
-            yield LeftOut("on a branch that was edited or regenerated away", spot)
+            yield records.LeftOut("on a branch that was edited or regenerated away", spot)
             continue
-        before = moment_of(message.get("created_at")) or before
+        before = records.moment_of(message.get("created_at")) or before
         role = _ROLES.get(str(message.get("sender")))
         if role is None:
-            yield LeftOut("a message of an unknown role", spot)
+            yield records.LeftOut("a message of an unknown role", spot)
             continue
         text = yield from _text(message, spot)
         if text is not None:
-            found = {"role": role, "content": text, "id": f"claude:{mark(conversation, id)}"}
+            found = {"role": role, "content": text, "id": f"claude:{records.mark(conversation, id)}"}
             messages.append(found if before is None else {**found, "timestamp": before})
-    yield conversation_of(place, NAME, conversation, value.get("name"), messages)
+    yield records.conversation_of(place, NAME, conversation, value.get("name"), messages)
 
 
 def _branch(given: list[tuple[str, Mapping[str, Any]]], leaf: object) -> set[str]:
@@ -121,12 +105,12 @@ def _branch(given: list[tuple[str, Mapping[str, Any]]], leaf: object) -> set[str
         parents[id] = parent if isinstance(parent, str) and parent in known else None  # the first names a root of zeros
     if not any(parents.values()) or len(parents) < len(given):
         return known
-    times = {id: moment_of(message.get("created_at")) or "" for id, message in given}
-    end = leaf if isinstance(leaf, str) and leaf in known else newest_leaf(parents, times)
-    return set(branch_to(end, parents)) or known
+    times = {id: records.moment_of(message.get("created_at")) or "" for id, message in given}
+    end = leaf if isinstance(leaf, str) and leaf in known else records.newest_leaf(parents, times)
+    return set(records.branch_to(end, parents)) or known
 
 
-def _text(message: Mapping[str, Any], spot: str) -> Generator[Found, None, str | None]:
+def _text(message: Mapping[str, Any], spot: str) -> Generator[records.Found, None, str | None]:
     """The words of a message, or None where it has none; what is left out comes on the way."""
     texts: list[str] = []
     content = message.get("content")
@@ -136,54 +120,47 @@ def _text(message: Mapping[str, Any], spot: str) -> Generator[Found, None, str |
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
         else:
-            yield LeftOut(_BLOCKS.get(str(kind), f"a part of the type {short(kind) or 'unknown'}"), spot)
+            yield records.LeftOut(
+                _BLOCKS.get(str(kind), f"a part of the type {records.short(kind) or 'unknown'}"), spot
+            )
     if not blocks and isinstance(message.get("text"), str):
         texts.append(_UNSHOWN.sub("\n", message["text"]))
     for attachment in _list(message.get("attachments")):
-        if _is_paste(attachment) and not "".join(texts).strip():
-            texts.append(attachment["extracted_content"])  # a long text that was pasted as the message itself
+        given = attachment if isinstance(attachment, Mapping) and not attachment.get("file_name") else {}
+        pasted = given.get("extracted_content")
+        if isinstance(pasted, str) and not "".join(texts).strip():
+            texts.append(pasted)  # a long text that was pasted as the message itself
         else:
-            yield LeftOut("an attached file", spot)
+            yield records.LeftOut("an attached file", spot)
     for _ in _list(message.get("files")):
-        yield LeftOut("an attached file", spot)
-    return (yield from joined_text(texts, spot))
+        yield records.LeftOut("an attached file", spot)
+    return (yield from records.joined_text(texts, spot))
 
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_paste(attachment: object) -> bool:
-    return (
-        isinstance(attachment, Mapping)
-        and not attachment.get("file_name")
-        and isinstance(attachment.get("extracted_content"), str)
-    )
-
-
-# ------------------------------------------------------------------ memories
-
-
-def _memories(value: Mapping[str, Any], where: str) -> Iterator[Found]:
+def _memories(value: Mapping[str, Any], where: str) -> Iterator[records.Found]:
     projects, files = value.get("project_memories"), value.get("memory_files")
     yield from _prose(value.get("conversations_memory"), f"{where} (conversations_memory)", {})
     for id, text in projects.items() if isinstance(projects, Mapping) else ():
-        yield from _prose(text, f"{where} (project {short(id)})", {"project_uuid": id})
+        yield from _prose(text, f"{where} (project {records.short(id)})", {"project_uuid": id})
     for number, file in enumerate(_list(files), 1):
         if not isinstance(file, Mapping):
-            yield Damaged("a memory file is no object", f"{where}, file {number}")
+            yield records.Damaged("a memory file is no object", f"{where}, file {number}")
             continue
         fields = {"memory_file": file["path"]} if isinstance(file.get("path"), str) else {}
-        told = moment_of(file.get("updated_at"))
-        yield from _prose(file.get("content"), f"{where} ({short(file.get('path') or number)})", fields, told)
+        told = records.moment_of(file.get("updated_at"))
+        yield from _prose(file.get("content"), f"{where} ({records.short(file.get('path') or number)})", fields, told)
 
 
-def _prose(text: object, where: str, fields: dict[str, Any], told: str | None = None) -> Iterator[Found]:
+def _prose(text: object, where: str, fields: dict[str, Any], told: str | None = None) -> Iterator[records.Found]:
     """The paragraphs and points of a text in Markdown, each a fact; headings become the section of what follows."""
     if text is None or (isinstance(text, str) and not text.strip()):
         return
     if not isinstance(text, str) or not is_unicode(text):
-        yield Damaged("a memory that is no Unicode text", where)
+        yield records.Damaged("a memory that is no Unicode text", where)
         return
     section: str | None = None
     for paragraph in _paragraphs(text):
@@ -193,10 +170,10 @@ def _prose(text: object, where: str, fields: dict[str, Any], told: str | None = 
             continue
         about = {**fields, **({"section": section} if section else {})}
         line: dict[str, Any] = {"memory": paragraph, "source": SOURCE, "metadata": {"imported_from": NAME, **about}}
-        line["id"] = lasting_id(None, "claude", fields, paragraph)
+        line["id"] = records.lasting_id(None, "claude", fields, paragraph)
         if told is not None:
             line["timestamp"] = told
-        yield ForeignFact(where, line)
+        yield records.ForeignFact(where, line)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -91,9 +91,6 @@ def pieces(chunks: Iterable[bytes]) -> Iterator[Piece]:
     return _lines(text) if text.is_lines() else _documents(text)
 
 
-# ------------------------------------------------------------------ text
-
-
 def _decoded(chunks: Iterable[bytes]) -> Iterator[str]:
     decoder: codecs.IncrementalDecoder | None = None
     for chunk in chunks:
@@ -165,9 +162,6 @@ def _is_object(line: str) -> bool:
         return False
 
 
-# ------------------------------------------------------------------ lines
-
-
 def _lines(text: _Text) -> Iterator[Piece]:
     number, parts, length = 0, [""], 0
     while True:
@@ -191,9 +185,6 @@ def _lines(text: _Text) -> Iterator[Piece]:
         if end < 0:
             return
         parts, length = [], 0
-
-
-# ------------------------------------------------------------------ documents
 
 
 def _refuse_constant(name: str) -> float:

@@ -18,18 +18,8 @@ from typing import Any, Final
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import read_id
 from perdure.domain.scope import OWNER_FIELDS
+from perdure.pipeline.curation.importers import records
 from perdure.pipeline.curation.importers.json_pieces import DamagedError, load
-from perdure.pipeline.curation.importers.records import (
-    Damaged,
-    ForeignFact,
-    Found,
-    LeftOut,
-    Reader,
-    lasting_id,
-    merged,
-    short,
-    told_time,
-)
 
 SOURCE: Final = "import:langgraph"
 _TEXTS = ("content", "memory", "text", "data", "fact", "value")
@@ -84,7 +74,7 @@ def is_langgraph(value: Any) -> bool:
     )
 
 
-class LangGraphReader(Reader):
+class LangGraphReader(records.Reader):
     """Reads items; `patterns` say which part of a namespace is whose, the first that fits."""
 
     def __init__(self, patterns: Sequence[NamespacePattern] = ()) -> None:
@@ -92,47 +82,51 @@ class LangGraphReader(Reader):
         self._homes: dict[str, tuple[str, ...]] = {}
         """The namespace in which each UUID was a key first: it is unique only there."""
 
-    def read(self, value: Any, where: str) -> Iterator[Found]:
+    def read(self, value: Any, where: str) -> Iterator[records.Found]:
         """One item as a fact."""
         if not is_langgraph(value):
-            yield Damaged("it has no `namespace`, `key` and `value`", where)
+            yield records.Damaged("it has no `namespace`, `key` and `value`", where)
             return
         namespace = _namespace(value)
         if namespace is None or not isinstance(value["key"], str):
-            yield Damaged("its namespace is no list of labels, or its key is no text", where)
+            yield records.Damaged("its namespace is no list of labels, or its key is no text", where)
             return
-        place = f"{where} ({short('/'.join((*namespace, value['key'])))})"
+        place = f"{where} ({records.short('/'.join((*namespace, value['key'])))})"
         scope: dict[str, str] | None = {}
         if self._patterns:
             scopes = [pattern.scope_of(namespace) for pattern in self._patterns]
             scope = next((each for each in scopes if each is not None), None)
         if scope is None:
-            yield LeftOut("in a namespace that no pattern fits", place)
+            yield records.LeftOut("in a namespace that no pattern fits", place)
         else:
             yield self._fact(value, namespace, scope, place)
 
-    def _fact(self, item: Mapping[str, Any], namespace: tuple[str, ...], scope: dict[str, str], place: str) -> Found:
+    def _fact(
+        self, item: Mapping[str, Any], namespace: tuple[str, ...], scope: dict[str, str], place: str
+    ) -> records.Found:
         try:
             value = load(item["value"]) if isinstance(item["value"], str) else item["value"]
         except DamagedError:
             value = item["value"]  # a text that is no JSON is the memory itself
         text, rest = _text_and_rest(value)
         if not text.strip():
-            return Damaged("its value holds no text", place)
+            return records.Damaged("its value holds no text", place)
         key = item["key"]
         home = self._homes.setdefault(key, namespace) if read_id(key) else None
-        id = lasting_id(key if home == namespace else None, "langgraph", list(namespace), key)
+        id = records.lasting_id(key if home == namespace else None, "langgraph", list(namespace), key)
         fields = {"namespace": list(namespace), **({} if id == key else {"key": key})}
         line: dict[str, Any] = {
             **scope,
             "memory": text,
             "id": id,
             "source": SOURCE,
-            "metadata": merged(rest, "langgraph", fields),
+            "metadata": records.merged(rest, "langgraph", fields),
         }
-        line |= {name: told_time(item[name]) for name in ("created_at", "updated_at") if item.get(name) is not None}
+        line |= {
+            name: records.told_time(item[name]) for name in ("created_at", "updated_at") if item.get(name) is not None
+        }
         last = line.get("updated_at") or line.get("created_at")
-        return ForeignFact(place, line if last is None else {**line, "timestamp": last})
+        return records.ForeignFact(place, line if last is None else {**line, "timestamp": last})
 
 
 def _namespace(value: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -14,18 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from perdure.domain.clock import iso, read_moment
-from perdure.pipeline.curation.importers.records import (
-    Damaged,
-    ForeignFact,
-    Found,
-    LeftOut,
-    Reader,
-    lasting_id,
-    merged,
-    moment_of,
-    short,
-    told_time,
-)
+from perdure.pipeline.curation.importers import records
 
 SOURCE: Final = "import:mem0"
 _MARKS = frozenset({"categories", "app_id", "immutable", "expiration_date", "organization", "owner", "lifecycle_state",
@@ -59,20 +48,22 @@ def _is_event(value: Mapping[str, Any]) -> bool:
     return {"memory_id", "old_memory", "new_memory"} <= value.keys()
 
 
-class Mem0Reader(Reader):
+class Mem0Reader(records.Reader):
     """Reads memories of mem0."""
 
-    def read(self, value: Any, where: str) -> Iterator[Found]:
+    def read(self, value: Any, where: str) -> Iterator[records.Found]:
         """One memory as a fact."""
         if not isinstance(value, Mapping):
-            yield Damaged(f"a memory must be an object, not {type(value).__name__}", where)
+            yield records.Damaged(f"a memory must be an object, not {type(value).__name__}", where)
         elif _is_event(value):
-            yield LeftOut("an event of mem0's history: it says no scope, and the memories themselves are enough", where)
+            yield records.LeftOut(
+                "an event of mem0's history: it says no scope, and the memories themselves are enough", where
+            )
         elif _is_point(value):
             payload = dict(value["payload"])
             yield _fact({"id": value.get("id"), "memory": payload.pop("data"), **_with_metadata(payload)}, where)
         elif "memory" not in value:
-            yield Damaged("it has no `memory`", where)
+            yield records.Damaged("it has no `memory`", where)
         else:
             yield _fact(value, where)
 
@@ -84,20 +75,20 @@ def _with_metadata(payload: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in payload.items() if key in own}, "metadata": rest}
 
 
-def _fact(value: Mapping[str, Any], where: str) -> Found:
+def _fact(value: Mapping[str, Any], where: str) -> records.Found:
     metadata = value.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
-        return Damaged("metadata must be an object", where)
-    place = f"{where} ({short(value['id'])})" if value.get("id") else where
+        return records.Damaged("metadata must be an object", where)
+    place = f"{where} ({records.short(value['id'])})" if value.get("id") else where
     if not isinstance(value["memory"], str) or not value["memory"].strip():
-        return Damaged("its memory is no text, or empty", place)
+        return records.Damaged("its memory is no text, or empty", place)
     extra = {key: each for key, each in value.items() if key not in _TAKEN | _DERIVED and each not in (None, [], {})}
     if extra.get("immutable") is False:
         del extra["immutable"]
     line = {name: value[name] for name in _SCOPES if value.get(name) is not None}
     line |= {"memory": value["memory"], "source": SOURCE}
     if value.get("id") is not None:
-        line["id"] = lasting_id(value["id"], "mem0", value["id"])
+        line["id"] = records.lasting_id(value["id"], "mem0", value["id"])
         if line["id"] != value["id"]:
             extra["mem0_id"] = value["id"]
     expires = _expiry(value.get("expiration_date"))
@@ -105,15 +96,17 @@ def _fact(value: Mapping[str, Any], where: str) -> Found:
         line["expires_at"] = expires
     elif value.get("expiration_date") is not None:
         extra["expiration_date"] = value["expiration_date"]
-    line |= {name: told_time(value[name]) for name in ("created_at", "updated_at") if value.get(name) is not None}
+    line |= {
+        name: records.told_time(value[name]) for name in ("created_at", "updated_at") if value.get(name) is not None
+    }
     # The text as it stands was said when it was last changed, and what was said since may correct it.
     last = line.get("updated_at") or line.get("created_at")
     if last is not None:
         line["timestamp"] = last
-        if moment_of(last) is not None and _is_past(value):
+        if records.moment_of(last) is not None and _is_past(value):
             line |= {"valid_to": last, "valid_from": line.get("created_at", last)}
-    line["metadata"] = merged(metadata or {}, "mem0", extra)
-    return ForeignFact(place, line)
+    line["metadata"] = records.merged(metadata or {}, "mem0", extra)
+    return records.ForeignFact(place, line)
 
 
 def _expiry(value: object) -> str | None:

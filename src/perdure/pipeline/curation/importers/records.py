@@ -16,8 +16,6 @@ from perdure.domain.clock import iso, read_moment
 from perdure.domain.memory import RESERVED_METADATA, read_id
 from perdure.domain.text.readable import is_unicode
 
-# Windows: the stretches in which a long conversation is read, as if it had been told when it was told.
-
 MESSAGES: Final = 20
 """Messages of a stretch: what came just before is known to the curator from the messages that were kept."""
 CHARACTERS: Final = 12_000
@@ -49,8 +47,6 @@ def _pause(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
     before, after = read_moment(earlier.get("timestamp") or ""), read_moment(later.get("timestamp") or "")
     return before is not None and after is not None and abs(after - before) > PAUSE
 
-
-# Fields of other tools' exports: times in their several forms, names short enough to be shown, ids that stay.
 
 NAMESPACE: Final = UUID("a70c5f04-6c1e-5d3a-9d4e-0f3f8c6b7a21")
 """Under which ids are made from what names a thing elsewhere; a drawn number, never to be changed."""

@@ -12,8 +12,6 @@ from perdure.domain.text.readable import is_unicode
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer, find_json, invented, numbers, without_thoughts
 from perdure.pipeline.prompts import load
 
-# --- Merging
-
 SPARE: Final = 80
 """Characters that a merged text may have beyond all of its sources together: room for "(updated from initial ...)"."""
 
@@ -27,7 +25,9 @@ async def merge_texts(llm: LLM, texts: Sequence[str]) -> str:
     answer = await llm.generate(
         load("consolidate"), json.dumps(list(texts), ensure_ascii=False), temperature=0, response_format="json"
     )
-    merged = _merged_text(without_thoughts(answer))
+    values = [value for group in find_json(without_thoughts(answer)).groups for value in group]
+    given = (value.get("memory", value.get("text")) for value in values if isinstance(value, dict))
+    merged = next((text.strip() for text in given if isinstance(text, str) and text.strip() and is_unicode(text)), "")
     if not merged:
         raise UnreadableAnswer("the model merged the memories into nothing")
     if len(merged) > sum(map(len, texts)) + SPARE:
@@ -36,17 +36,6 @@ async def merge_texts(llm: LLM, texts: Sequence[str]) -> str:
         raise UnreadableAnswer("the model wrote a number that none of the memories has")
     return merged
 
-
-def _merged_text(answer: str) -> str:
-    for group in find_json(answer).groups:
-        for value in group:
-            text = value.get("memory", value.get("text")) if isinstance(value, dict) else None
-            if isinstance(text, str) and text.strip() and is_unicode(text):
-                return text.strip()
-    return ""
-
-
-# --- Insights
 
 MOST: Final = 200
 """Memories that one question holds, the newest ones."""

@@ -16,8 +16,6 @@ from perdure.domain.clock import read_moment
 from perdure.domain.errors import LLMError
 from perdure.domain.text.pattern import Pattern
 
-# Numbers in a text, by which it is seen that a model invented one.
-
 _WRITTEN_NUMBER = Pattern(r"\d+(?:[.,]\d+)*")
 
 
@@ -36,8 +34,6 @@ def _plain(number: str) -> str:
     cents = cents.rstrip("0")
     return f"{whole.lstrip('0') or '0'}.{cents}" if point and cents else whole.lstrip("0") or "0"
 
-
-# A model's thinking aloud, which is no part of what it says.
 
 # A thought opens a line; inside a fact the same letters are text.
 _THOUGHT = Pattern(r"^\s*<(think|thinking)>.*?(?:</\1>|\Z)\s*", re.DOTALL | re.IGNORECASE | re.MULTILINE)
@@ -363,20 +359,17 @@ def _read_fact(element: Any) -> FoundFact | None:
         return None
     kind = str(element.get("type", "")).strip().casefold()
     begun, ended = _moment(element.get("valid_from")), _moment(element.get("valid_to"))
+    given = element.get("sources")
+    sources = given if isinstance(given, list) else [given]
     return FoundFact(
         text=text,
         type=cast(FactType, kind) if kind in _FACT_TYPES else "semantic",
-        sources=_positions(element.get("sources")),
+        sources=tuple(number for each in sources if isinstance(number := _number(each), int)),
         valid_from=begun,
         valid_to=None if begun and ended and ended < begun else ended,
         forget=element.get("forget") is True,
         hedged=element.get("hedged") is True,
     )
-
-
-def _positions(value: Any) -> tuple[int, ...]:
-    given = value if isinstance(value, list) else [value]
-    return tuple(number for item in given if isinstance(number := _number(item), int))
 
 
 def _moment(value: Any) -> datetime | None:

@@ -18,8 +18,6 @@ from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.llm.parsing import Operation, Reading, UnreadableAnswer, parse_operations
 from perdure.pipeline.prompts import load
 
-# From a model's operations to decisions that lose no fact.
-
 _SAME_STATEMENT: Final = 0.8
 """Share of a fact's words in a memory from which a NONE that names only the memory is taken to mean that fact."""
 _SAME_MATTER: Final = 0.5
@@ -72,7 +70,7 @@ def settle(case: Case, operations: Reading[Operation]) -> list[list[Decision]]:
     known = [operation for operation in operations if case.is_known(operation)]
     whole = len(known) == len(operations) and not operations.warnings
     owned: list[list[Operation]] = [[] for _ in case.facts]
-    if whole and known and all(_is_unowned_none(case, operation) for operation in known):
+    if whole and known and all(each.event == "NONE" and not _names_fact(case, each) for each in known):
         # 002's form: every memory stays as it is, and no fact is named. Then nothing is added.
         owned = [[max(known, key=lambda each: _likeness(case, fact, each))] for fact in case.facts]
     else:
@@ -178,10 +176,6 @@ def _each_text_once(decisions: Sequence[Decision]) -> list[Decision]:
 
 def _none(fact: Fact, item: MemoryItem | None) -> Decision:
     return Decision(event="NONE", target=item.id if item else None, rule="llm", confidence=fact.confidence)
-
-
-def _is_unowned_none(case: Case, operation: Operation) -> bool:
-    return operation.event == "NONE" and not _names_fact(case, operation)
 
 
 def _names_fact(case: Case, operation: Operation) -> bool:

@@ -16,10 +16,6 @@ from perdure.pipeline.curation.chat import is_refusal
 from perdure.pipeline.curation.llm.parsing import find_json, without_thoughts
 from perdure.pipeline.prompts import load
 
-# --- Checks of a model's text
-
-# Junk: answers of a model that are no account of anything, whatever was asked of it.
-
 NOTHING: Final = frozenset({"", "none", "null", "nothing", "n/a", "no summary", "empty", "undefined", "ok", "done"})
 """What stands for an answer where there is none."""
 _DEBRIS = Pattern(r"```|[{\[]\s*\"|\"\s*[}\]]|\"\w+\"\s*:|^\s*[{}\[\]]|<\|\w+\|>")
@@ -56,8 +52,6 @@ def _repeats(text: str, prompt: str) -> bool:
 def _words(text: str) -> list[str]:
     return split_words(text.lower(), joined_by="'’", underscore=True)
 
-
-# A session told by a model, as an event.
 
 SESSION_TOKENS: Final = 160
 _LONGEST_SESSION: Final = 1_200
@@ -130,8 +124,6 @@ async def summary_by_model(llm: LLM, previous: str | None, learned: Learned) -> 
 def _line(text: str) -> str:
     return " ".join(text.split())
 
-
-# --- Conversation state
 
 STATE_TOKENS: Final = 256
 """Tokens of an answer: a state of 100, in JSON, and some prose around it."""

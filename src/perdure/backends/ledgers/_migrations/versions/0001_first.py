@@ -21,7 +21,6 @@ _KEPT = (("idempotency", "key"), ("responses", "key"), ("fingerprints", "fingerp
 
 
 def upgrade() -> None:
-    """Make the tables, and begin every counter at 0."""
     _history()
     _journal()
     _episodes()
@@ -42,7 +41,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the tables."""
     kept = [name for name, _ in _KEPT]
     for name in ("memory_history", "journal", "episodes", *kept, "scope_locks", "counters", "marks"):
         op.drop_table(name)

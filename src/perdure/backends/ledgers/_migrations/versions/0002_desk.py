@@ -20,7 +20,6 @@ _COUNTERS = sa.table("counters", sa.column("name", sa.Text()), sa.column("value"
 
 
 def upgrade() -> None:
-    """Make the tables, and begin their counter at 0."""
     _jobs()
     _keys()
     _promotions()
@@ -29,7 +28,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the tables and their counter."""
     op.execute(_COUNTERS.delete().where(_COUNTERS.c.name == "desk"))
     for name in ("jobs", "api_keys", "promotions", "audit"):
         op.drop_table(name)
@@ -37,10 +35,7 @@ def downgrade() -> None:
 
 def _numbered(name: str, *columns: sa.Column[Any]) -> None:
     op.create_table(
-        name,
-        sa.Column("id", sa.Text(), primary_key=True),
-        sa.Column("seq", sa.BigInteger(), nullable=False),
-        *columns,
+        name, sa.Column("id", sa.Text(), primary_key=True), sa.Column("seq", sa.BigInteger(), nullable=False), *columns
     )
 
 

@@ -19,14 +19,12 @@ _SCOPE = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "
 
 
 def upgrade() -> None:
-    """Make the tables."""
     _sessions()
     _links()
     _namings()
 
 
 def downgrade() -> None:
-    """Drop the tables."""
     for name in ("sessions", "session_turns", "response_links", "namings"):
         op.drop_table(name)
 

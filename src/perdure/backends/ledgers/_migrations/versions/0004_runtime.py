@@ -35,7 +35,6 @@ _TABLES = (
 
 
 def upgrade() -> None:
-    """Make the tables, and begin their counter at 0."""
     _people()
     _places()
     _work()
@@ -44,7 +43,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the tables and their counter."""
     op.execute(_COUNTERS.delete().where(_COUNTERS.c.name == "runtime"))
     for name in _TABLES:
         op.drop_table(name)

@@ -27,5 +27,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the column."""
     op.drop_column("sessions", "store")
