@@ -238,6 +238,12 @@ def test_forgetting_by_query_is_tried_dry_first(at: Folder) -> None:
     assert at.ask("forget", "--query", "nothing of this kind", "--user-id", "ana", "--yes")["results"] == []
 
 
+def test_a_query_that_matches_too_weakly_says_what_can_be_done(at: Folder) -> None:
+    at.said("a cat called Miso")
+    ran = at("forget", "--query", "the boiling point of helium", "--user-id", "ana", "--dry-run")
+    assert (ran.status, ran.out) == (0, "") and "--threshold" in ran.err
+
+
 def test_forgetting_several_ids_and_a_scope(at: Folder) -> None:
     ids = [at.said(text) for text in ("one", "two", "three")]
     reports = at.ask("forget", ids[0], ids[1], "--yes")["results"]

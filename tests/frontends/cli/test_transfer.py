@@ -99,6 +99,12 @@ def test_options_fill_in_the_scope(at: Folder) -> None:
     assert at.texts("eva") == ["one", "User lives in Rome"]
 
 
+def test_an_export_keeps_its_own_users_and_says_so(at: Folder) -> None:
+    ran = at("import", "-", "--user-id", "bob", stdin=at("export").out)
+    assert ran.status == 0 and "stay with the users" in ran.err
+    assert at.texts("bob") == []
+
+
 def test_conversations_are_told_by_what_they_did(at: Folder) -> None:
     lines = [
         {"messages": [{"role": "user", "content": "I live in Rome."}], "user_id": "eva", "timestamp": "2025-01-01"},

@@ -277,7 +277,7 @@ class SessionEnd:
     facts: int
     """Number of memories from its last sitting that still exist."""
     summary_id: str | None = None
-    """The episodic memory that describes it; None if nothing was worth one."""
+    """The episodic memory that describes it; None if nothing was worth one, or while it is still being read."""
     is_read: bool = True
     """Whether every turn was read for facts; failed ones are retried."""
 

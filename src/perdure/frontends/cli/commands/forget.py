@@ -152,6 +152,12 @@ def forget(
             print_json(dumps[0] if len(dumps) == 1 else {"results": dumps})
     else:
         _print_reports([report for report, known in zip(reports, found, strict=True) if known])
+        if query is None and not any(found):
+            note("nothing was found to forget")
+        elif query is not None and not any(report.results for report in reports):
+            note(
+                f"no memory scores {threshold:g} or more for this query: look with perdure search, or lower --threshold"
+            )
     if ids and not all(found):
         raise typer.Exit(NOT_FOUND)
 
@@ -161,8 +167,6 @@ def _holds_something(report: ErasureReport) -> bool:
 
 
 def _print_reports(reports: list[ErasureReport]) -> None:
-    if not reports:
-        note("nothing was found to forget")
     for report in reports:
         word = "would go" if report.dry_run else "gone"
         print_table([Column("", whole=True), MEMORY], [(word, item.memory) for item in report.results])

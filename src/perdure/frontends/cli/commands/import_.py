@@ -400,5 +400,7 @@ def import_lines(
     if as_json:
         print_json(report.model_dump())
     tell(report)
+    if wish.default.given() and "memories" in report.kinds:
+        note("the memories of a perdure export stay with the users that it names, whatever the scope options say")
     if report.refused:
         raise typer.Exit(1)
