@@ -75,7 +75,7 @@ def beside(fact: str, memories: Sequence[str], cosine: Cosines) -> tuple[dict[st
     ranked = sorted(((cosine(fact, text), text) for text in memories), reverse=True)
     near = [Neighbour(item=_item(str(n), text), similarity=similarity) for n, (similarity, text) in enumerate(ranked)]
     best = judge_reading(read(fact), near)[0]
-    return evidence(best.pair, best.verdict if best.firm else None), ranked[0][0], ranked[0][1]
+    return evidence(best.pair, best.held), ranked[0][0], ranked[0][1]
 
 
 def _item(id: str, text: str) -> MemoryItem:

@@ -159,9 +159,7 @@ def test_other_languages_are_glossed(said, needed):
     ("text", "fact"),
     [
         ("My blood type is AB-.", "User's blood type is AB-"),
-        ("I share the flat with Mona, a pharmacist.", "Mona is a pharmacist"),
         ("I look after the new intern, Zofia.", "User looks after the new intern named Zofia"),
-        ("I work for Tom, an architect.", "Tom is an architect"),
     ],
 )
 def test_what_belongs_to_the_words_before_it_stays_there(text: str, fact: str) -> None:

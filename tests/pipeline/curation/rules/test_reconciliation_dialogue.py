@@ -26,14 +26,10 @@ def only(fact: str, *memories: str) -> Decision:
     [
         ("Bartosz is acting product owner", "Product owner is Ingvild"),
         ("Sheila Nance has taken over as treasurer", "User's treasurer is Clement Hoskin"),
-        ("Clement has stepped down", "User's treasurer is Clement Hoskin"),
-        ("Tomasz does the mending now", "User's sister-in-law Gwenllian does the mending"),
-        ("The drama club got shunted to mondays", "Rumbi has drama club wednesdays after school"),
         ("User's rent goes to 1,020 from May", "User's rent is 900 a month"),
         ("User's gig got moved to 11 july because of the weather", "User's first gig is 4 july at the school fair"),
         ("Femi's class teacher is mr Dacosta now", "The class teacher is miss Prentice"),
         ("User's supplier is Don Valley Trade from this month", "User's supplier is Hallam Pipes"),
-        ("The greenhouse key is on the nail", "The greenhouse key is under the blue pot"),
     ],
 )
 def test_a_change_retires_what_was_so(fact: str, memory: str) -> None:
@@ -55,13 +51,6 @@ def test_a_change_retires_what_was_so(fact: str, memory: str) -> None:
 )
 def test_another_matter_is_added(fact: str, memory: str) -> None:
     assert only(fact, memory).event == "ADD"
-
-
-def test_who_left_is_followed_by_who_does_it_next() -> None:
-    stays = "User's grandson Tobias helps User on Saturdays"
-    told = "User's granddaughter Nell helps User on Sundays"
-    assert only(told, stays).event == "ADD"
-    assert only(told, stays, "Tobias has gone to college").target == "m1"
 
 
 def test_a_new_place_keeps_the_date() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perdure.domain.text.pattern import Pattern
@@ -44,16 +45,10 @@ def note_bracketed(text: str, talk: Discourse, at: int) -> str:
 
 def _told(match: re.Match[str], talk: Discourse, at: int) -> str:
     name = match.group("name")
-    if not grammar.is_name(name) or coreference.is_known_word(name.lower()):
-        return match.group()
     unit = (match.group("unit") or "").strip()
     age = f"{match.group('age')} {unit}" if unit[:1] in {"m", "w"} else match.group("age")
     talk.call(name, talk.names.get(name.lower(), name))
     talk.meet(talk.names[name.lower()], "n")
-    if match.group("kind"):
-        kind = match.group("kind")
-        article = "an" if kind[:1] in "aeiou" else "a"
-        talk.drafts.append(statements.make(f"{name} is {article} {kind}", "aged", talk, at))
     talk.drafts.append(statements.make(f"{name} is {age}", "aged", talk, at))
     return name + (match.group("own") or "")
 
@@ -63,13 +58,6 @@ _THE_FAMILY = Pattern(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
-_BEFORE_YOU = Pattern(r",? before you (?:say|ask|suggest|start|tell|mention)\b.*$", re.I)
-_ME_AND = Pattern(
-    r"^((?:and |so |but |now )?)[Mm]e (?:and|&|n) ((?:my|our) [a-z-]+(?: (?!have\b|are\b|is\b|had\b|"
-    r"were\b)[A-Za-z][\w'-]+)?|[A-Z][\w'-]+) (?=(?:have|are|were|had|both|always|still|got|went|play|live|run|work|do|"
-    r"share|want|need|bought|like|met|moved|started)\b)"
-)
-_BARE_KIN = Pattern(r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I)
 _DOUBLED = Pattern(
     r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)",
     re.I,
@@ -119,24 +107,6 @@ _OWN_LABEL = Pattern(r"^the (?=(?:sur|last |first |middle |maiden |user|nick)?na
 _NAME_BARE = Pattern(r"^((?:[Hh]ello|[Hh]i|[Gg]ood \w+)?,? ?[Mm]y name) (?=[A-ZÀ-Þ][a-zà-ÿ]+(?:,|\.|$| and\b))")
 
 
-_ONE_OF_THEM = Pattern(
-    r"\bone of them,? (?:called |named )?(?P<name>[A-ZÀ-Þ][\w'-]+),? (?=(?:is|has|was|does|can|will|[a-z]+s)\b)"
-)
-_AGED_PAIR = Pattern(r"\b([A-ZÀ-Þ][\w'-]+) (is|was|turns) (\d{1,2}),? and ([A-ZÀ-Þ][\w'-]+) (\d{1,2})\b")
-_MYSELF = Pattern(r"\b(I|we|We) (?:myself|ourselves),? ")
-_AGE_FIRST = Pattern(
-    r"^([1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?, (?=([a-z][\w-]*)(?:[ ,]+([a-z][\w-]*))?(?:[ ,]+([a-z][\w-]*))?)", re.I
-)
-_HEADING = Pattern(r"^(?:[a-z]+ ){0,2}(?:update|news|status)(?: so far)?: (?=\w)", re.I)
-
-
-def _aged(match: re.Match[str]) -> str:
-    """ "58, divorced" and "34, nurse": a number before what somebody is tells the age."""
-    words = [word.lower() for word in match.groups()[1:] if word]
-    known = lexicon.words("states.txt") | lexicon.words("roles.txt") | {"male", "female"}
-    return f"I am {match.group(1)}, " if any(word in known for word in words) else match.group()
-
-
 _BARE_VERB = Pattern(
     r"\b([Mm]y|[Oo]ur) ([a-z-]+)(?: ([A-ZÀ-Þ][\w'-]+))? ([a-z]+)(?= (?:the|a|an|my|in|at|to|me|for|as|on|no|with)\b)"
 )
@@ -148,57 +118,33 @@ def _agreeing(text: str) -> str:
     if match is None or kin_gender(match.group(2)) not in {"m", "f"} or match.group(2).endswith("s"):
         return text
     verb = match.group(4)
-    before = text[: match.start()].rsplit(" ", 1)
     if verb not in grammar.bases() - grammar.ambiguous_pasts() or re.search(
         r"\b(?:does|did|can|will|let|lets|make|makes|help)\b", text
     ):
         return text
-    if (
-        before[0]
-        and len(before) > 1
-        and not before[0].endswith((",", "."))
-        and " and" not in text[: match.start()][-6:]
-    ):
-        return text
     return text[: match.start(4)] + grammar.third(verb) + text[match.end(4) :]
-
-
-_PLEASE_I = Pattern(r"\b(please) (?=(?:I|i|my|we|our) [a-z']+)")
-_IT_IS_THAT = Pattern(
-    r"(?:\bturns out )?\b[Ii]t is (?P<what>[a-z][\w -]{1,30}?) (?:that )?(?P<who>I|we|he|she|they|my [a-z]+) "
-    r"(?P<does>(?:am|is|are) (?:allergic to|into|scared of|afraid of|hooked on|addicted to|intolerant to|good at|on)|"
-    r"can't (?:eat|stand|have|tolerate|drink)|reacts? to|plays?|teach(?:es)?|loves?|hates?)(?=$|[,.])"
-)
-_MANY = r"(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\d{1,3})"
-_TEAM_OF = Pattern(rf"\bwe are (?:a )?(?:small )?team of ({_MANY})\b(?! people)", re.I)
-_WE_ARE_SO_MANY = Pattern(
-    rf"\bwe are (?:now )?({_MANY})(?: (?:people|altogether|in all|in total|of us))*(?=$|[,.;])", re.I
-)
 
 
 def _is_person(noun: str) -> bool:
     return noun in coreference.relation_nouns() or noun in lexicon.words("roles.txt")
 
 
+_AMENDS = Pattern(
+    r"^(?:(?:an?|one|another|small|quick|slight|minor|little) )*(?:corrections?|amendment|update|news)"
+    r"(?: (?:on|about|re|regarding) [^:,.]{2,40})?(?::|,| -+) ?(?=\w)",
+    re.I,
+)
+"""What announces that a sentence corrects an earlier one; the sentence itself tells what holds."""
+
+
 def normal(text: str) -> str:
     """The sentence in plain order: "my boss, Ana, says" is "my boss Ana says"."""
+    text = _AMENDS.sub("", text)
     recorded = _RECORDS.sub("", text)
     text = text if recorded == text else _OWN_LABEL.sub("my ", recorded)
     text = _NAME_BARE.sub(r"\1 is ", text)
     text = _agreeing(text)
-    text = _ONE_OF_THEM.sub(r"\g<name> ", text)
-    text = _AGED_PAIR.sub(r"\1 \2 \3 and \4 \2 \5", text)
-    text = _MYSELF.sub(r"\1 ", text)
-    text = _AGE_FIRST.sub(_aged, text)
-    text = _HEADING.sub("", text)
-    text = _PLEASE_I.sub(r"\1, ", text)
-    text = _IT_IS_THAT.sub(r"\g<who> \g<does> \g<what>", text)
-    text = _TEAM_OF.sub(r"our team has \1 people", text)
-    text = _WE_ARE_SO_MANY.sub(r"our group has \1 people", text)
     text = _THE_FAMILY.sub(r"my \1", text)
-    text = _BEFORE_YOU.sub("", text)
-    text = _ME_AND.sub(r"\1\2 and I ", text)
-    text = _BARE_KIN.sub(r"\1 my \2", text)
     text = _DOUBLED.sub(r"\1 ", text)
     text = _ASIDE.sub(" ", text)
     text = _CLEFT.sub(r"\1 ", text)
@@ -215,17 +161,6 @@ def normal(text: str) -> str:
 # Sentences that are read whole: forgetting, corrections, introductions, moved dates, labelled lists, procedures.
 
 _LABELLED = Pattern(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?)(?: ?: | ?= )(?P<rest>\S.*)$")
-_MOVE = Pattern(
-    r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|switch|"
-    r"push|shift|reschedule|bring|set|put) (?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) "
-    r"(?:forward |back |up |over )?(?:to|on|for) (?P<when>.{2,60})$",
-    re.I,
-)
-_INTRO = Pattern(
-    r"^(?:(?:my )?name(?: is|:)? |i am |it is )?(?P<name>[A-Za-z][a-z]{2,14})(?:,| -|/|\.) ?(?:aged? "
-    r")?(?P<age>[1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?(?=,|/|$)(?P<rest>.*)$",
-    re.I,
-)
 
 
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Sentence | None:
@@ -240,22 +175,9 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
         return sentence
     if corrections.apply_correction(sentence.text, talk, at):
         return None
-    amended = corrections.read_amendment(text, talk)
-    if amended is not None:
-        return replace(sentence, text=amended) if amended else None
     first, comma, rest = sentence.text.partition(", ")
     if comma and len(first) < 40 and corrections.is_cued(first) and corrections.apply_correction(first, talk, at):
         return replace(sentence, text=rest)
-    known = _introduced(text, at, talk)
-    if known is not None:
-        return replace(sentence, text=known) if known else None
-    moved = _MOVE.match(text)
-    if moved and corrections.typed(moved.group("when")):
-        talk.drafts.append(Draft(_moved(moved, talk), (at,), "rescheduled", 0.8))
-        return None
-    paired = _paired(text, at, talk)
-    if paired is not None:
-        return replace(sentence, text=paired) if paired else None
     if _labelled(text, at, talk):
         return None
     steps = procedures.read(text, talk.who)
@@ -263,56 +185,6 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
         talk.drafts.extend(Draft(step, (at,), "procedure", 0.8, procedural=True) for step in steps)
         talk.own = True
     return None if steps else sentence
-
-
-_PAIR = Pattern(
-    r"^(?P<what>[A-Za-z][\w'/-][\w' /-]{0,30}?) ?(?:=|->|→) ?"
-    r"(?P<whom>[A-ZÀ-Þ][a-zà-ÿ]+(?: [A-ZÀ-Þ][\w'-]+)?|me|myself)$"
-)
-
-
-def _paired(text: str, at: int, talk: Discourse) -> str | None:
-    """ "MOTs = Gethin, bodywork = me": who does what; what is left of the sentence, None if it is no such."""
-    _, colon, listed = text.rpartition(": ")
-    members = re.split(r"[,;] (?:and )?| and (?=[^,;]+ ?(?:=|->|→))", listed if colon else text)
-    pairs = [found for member in members if (found := _PAIR.match(member.strip()))]
-    if len(pairs) < 2:
-        return None
-    for pair in pairs:
-        whom = talk.who if pair.group("whom") in {"me", "myself"} else pair.group("whom")
-        what = statements.finish(pair.group("what"), talk)
-        talk.drafts.append(statements.make(f"{what}: {whom}", "labelled", talk, at))
-    return ", ".join(member for member in members if not _PAIR.match(member.strip()))
-
-
-def _introduced(text: str, at: int, talk: Discourse) -> str | None:
-    """ "priya, 31, product designer": name and age; what is left of the sentence, or None if it is no such thing."""
-    match = _INTRO.match(text)
-    if match is None:
-        return None
-    name = match.group("name")
-    if (
-        coreference.is_known_word(name.lower())
-        or (name.islower() and not match.group("rest"))
-        or name in lexicon.words("not_names.txt")
-    ):
-        return None
-    if talk.asks and not talk.about_self and not match.group("rest"):
-        return None
-    talk.drafts.append(statements.make(f"{talk.who}'s name is {name.capitalize()}", "introduction", talk, at))
-    talk.drafts.append(statements.make(f"{talk.who} is {match.group('age')}", "introduction", talk, at))
-    return match.group("rest").strip(" ,/")
-
-
-def _moved(match: re.Match[str], talk: Discourse) -> str:
-    what = match.group("what")
-    label = (
-        questions.label_of(questions.swap(talk.assistant))
-        if what.lower() in {"it", "them", "that", "those", "this", "these"}
-        else what
-    )
-    named = statements.finish(label, talk) if label else talk.thing or what
-    return f"{talk.who} wants {named} moved to {match.group('when').strip(' .!')}"
 
 
 def _labelled(text: str, at: int, talk: Discourse) -> bool:
@@ -332,18 +204,11 @@ def _labelled(text: str, at: int, talk: Discourse) -> bool:
         r"\b(?:goal|aim|plan|ambition|resolution|dream|target|task|job)s?\b", match.group("label"), re.I
     ):
         return False
-    if ordered:
-        pieces[0] = f"to {pieces[0]}"
     talk.drafts.extend(fragments.labelled(match.group("label"), pieces, talk, at))
     return True
 
 
 _FACT_LINE = Pattern(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
-_FICTION = Pattern(
-    r"\b(?:put my foot down|walks? into a bar|knock knock|in (?:my|the) (?:novel|story|book|campaign)|in "
-    r"chapter|the protagonist|my protagonist|backstory|plot twist)\b",
-    re.I,
-)
 
 
 def user_message(content: str, at: int, talk: Discourse) -> None:
@@ -368,12 +233,33 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
     talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
+    if language:
+        talk.drafts[before:] = _in_one_language(talk.drafts[before:], content, cleaned.text, language)
     if any(draft.forget for draft in talk.drafts[before:]):
         talk.drafts[before:] = forget_target.without_matters(talk.drafts[before:], talk.who)
     if corrections.takes_back(content) and talk.drafts[:before]:
         corrections.retract(talk, before)
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) <= before
     talk.opened = cleaned.restore(cleaned.text)[:2000]
+
+
+_OWN_SENTENCES = Pattern(r"(?<=[^\W\d_][.!?\u2026)])\s+|\n+")
+
+
+def _in_one_language(drafts: Sequence[Draft], said: str, glossed: str, language: str) -> list[Draft]:
+    """The facts of a message in another language: one with a word that has no gloss is the user's own sentence."""
+    left = cleaning.unglossed(said, glossed, language)
+    own = [text.strip(" .") for text in _OWN_SENTENCES.split(said) if not text.rstrip().endswith("?")]
+    kept: list[Draft] = []
+    for draft in drafts:
+        words = left & set(re.findall(r"[^\W\d_]+", draft.text.lower()))
+        if not words or draft.forget:
+            kept.append(draft)
+            continue
+        meant = next((text for text in own if words & set(re.findall(r"[^\W\d_]+", text.lower()))), "")
+        if meant and all(other.text != meant for other in kept):
+            kept.append(replace(draft, text=meant, rule="own words", confidence=0.5))
+    return kept
 
 
 _FIRST_PERSON = Pattern(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our)(?![\w'.-])", re.I)
@@ -420,8 +306,6 @@ def _ready_facts(content: str) -> list[str]:
     ):
         return []
     found: list[str] = []
-    for line in lines:
-        found.extend(part.strip() for part in re.split(r"\.\s+(?=User\b)", line) if part.strip())
     return found
 
 
@@ -429,12 +313,9 @@ def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
     talk.about_self, talk.asks, talk.named = filters.speaks_of_self(text), filters.asks(text), ""
     talk.play = _plays(text, talk)
     kind = _kind_of(text, raw)
-    supposed = kind.what_if or kind.fiction
-    if supposed and forget_requests.asks(text):
+    if (kind.what_if or kind.fiction) and forget_requests.asks(text):
         _english(text, at, talk)
         return
-    if supposed and not talk.play:
-        talk.drafts.extend(presupposed.aside(text, at, talk))
     if talk.play or kind.what_if or kind.jest:
         return
     if kind.task or kind.fiction:
@@ -480,15 +361,9 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         talk.own = talk.own or any(re.match(r"(?:I|my)\b", frame.statement) for frame in frames)
     if talk.commanded and not talk.about_self and not frames:
         return
-    way = procedures.answer(talk.assistant, text, talk.who) if reply and not talk.task else ""
-    if way:
-        talk.drafts.append(Draft(way, (at,), "procedure", 0.8, procedural=True))
-        return
-    if not talk.person and talk.about_self and _INFANT.search(text[:600]):
-        talk.meet(f"{talk.who}'s baby", "n")
     text = text if talk.task else note_bracketed(text, talk, at)
     heading = ""
-    for number, found in enumerate(unbracketed(_joined(sentences.split_sentences(text)))):
+    for number, found in enumerate(unbracketed(sentences.split_sentences(text))):
         sentence = replace(found, text=normal(found.text))
         if _dropped(sentence, talk):
             heading = _headed(sentence, talk)
@@ -503,56 +378,22 @@ def _english(text: str, at: int, talk: Discourse) -> None:
             if left is None:
                 continue
             rest = replace(rest, text=left)
-        if talk.pending and _OF_THE_CHILD.match(filters.strip_openers(rest.text)):
-            talk.drafts.extend(presupposed.unnamed(talk, at))
         before = len(talk.drafts)
         telling.read(rest, at, talk)
         if len(talk.drafts) == before:
             talk.drafts.extend(fragments.plain_statement(rest, at, talk))
         if not talk.task:
-            talk.drafts.extend(presupposed.read_mentioned(rest.text, talk, at))
-            if len(talk.drafts) > before and all(draft.rule in {"naming", "aged"} for draft in talk.drafts[before:]):
-                talk.drafts.extend(presupposed.receiver(rest.text, at, talk))
+            talk.drafts.extend(presupposed.read_allergies(rest.text, talk, at))
         if len(talk.drafts) == before and heading:
             talk.drafts.extend(fragments.list_item(rest, heading, at, talk))
-        if len(talk.drafts) == before and not talk.task:
-            talk.drafts.extend(presupposed.named_kin(rest.text, talk, at))
-
-
-_GOES_ON = Pattern(
-    r"\b(?:goes|go|works|is|done|it|do it|run|runs) (?:like (?:this|so)|as follows)$|^(?:how|"
-    r"here is how) (?:i|we) [^?]{4,60}$",
-    re.I,
-)
-
-
-def _joined(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
-    """ "Closing up goes like this. Count the float, ...": the heading of a procedure with what it announces."""
-    out: list[sentences.Sentence] = []
-    for sentence in found:
-        if out and _GOES_ON.search(out[-1].text) and not sentence.question and not out[-1].question:
-            out[-1] = replace(out[-1], text=f"{out[-1].text}: {sentence.text}", header=False)
-        else:
-            out.append(sentence)
-    return out
 
 
 def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:
     """Whether a sentence is fiction, a list's heading, or one more word on a task."""
-    if _FICTION.search(sentence.text) and not re.search(r"\b(?:is|are) (?:called|named)\b", sentence.text):
-        return True
     if sentence.header and not sentence.question:
         _head(sentence.text, talk)
         return True
     return talk.task and len(sentence.text) < 80 and not re.search(r"\b(?:I|my|we|our)\b", sentence.text)
-
-
-_INFANT = Pattern(
-    r"\b(?:naps?|nap schedule|weaning|breastfe\w+|formula|teething|nursery|potty|cot|bottle feeds?|sleep "
-    r"regression|tummy time)\b",
-    re.I,
-)
-_OF_THE_CHILD = Pattern(r"(?:he|she) (?:is|has|was|just|only|still)\b", re.I)
 
 
 def _headed(sentence: sentences.Sentence, talk: Discourse) -> str:

@@ -56,11 +56,6 @@ def _relation_at(parts: list[str], start: int) -> Relation | None:
             if word in lexicon.words("prepositions.txt") or word.endswith("'s") or parts[place].endswith(","):
                 return None
             continue
-        following = grammar.bare(parts[after]) if after < len(parts) else ""
-        if noun in _KEPT and following in relation_nouns():
-            continue
-        if noun not in lexicon.pairs("kin.tsv") and following in relation_nouns() and not parts[place].endswith(","):
-            continue
         between = " ".join(grammar.bare(part) for part in parts[start:place]).split()
         adjective = between[-1] if between and between[-1] in _KEPT else ""
         name, end = _name_at(parts, after)
@@ -71,8 +66,6 @@ def _relation_at(parts: list[str], start: int) -> Relation | None:
 def _name_at(parts: list[str], place: int) -> tuple[str, int]:
     if place < len(parts) and grammar.bare(parts[place]) in {"called", "named"}:
         place += 1
-    elif parts[place - 1].endswith((".", ";", ":")):
-        return "", place
     if (
         place + 1 < len(parts)
         and grammar.bare(parts[place]) == "is"
@@ -118,8 +111,6 @@ def is_known_word(word: str) -> bool:
 
 def _verb_follows(parts: list[str], place: int) -> bool:
     after = grammar.bare(parts[place + 1])
-    if after in lexicon.words("adverbs.txt") and place + 2 < len(parts):
-        after = grammar.bare(parts[place + 2])
     return (
         after in grammar.AUXILIARIES
         or after in grammar.thirds()
@@ -132,8 +123,6 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     """Remember whom a first-person clause brings in; (relation, name) where the name is new and merits its own fact."""
     parts = clause.split()
     found = relation_in(parts)
-    if found and not found.name:
-        found = _named_before(parts, found)
     if found is None:
         found = _had(parts)
     if found is None:
@@ -169,19 +158,6 @@ def _had(parts: list[str]) -> Relation | None:
     return found
 
 
-def _named_before(parts: list[str], found: Relation) -> Relation:
-    """ "Theo is still my flatmate" and "is Theo still my flatmate": the name stands first."""
-    owner = next((at for at, part in enumerate(parts) if grammar.bare(part) in {"my", "our"}), -1)
-    before = [
-        part
-        for part in parts[: max(owner, 0)]
-        if grammar.bare(part) not in lexicon.words("adverbs.txt") | {"is", "was", "and"}
-    ]
-    if 0 < len(before) <= 2 and all(grammar.is_name(part) for part in before) and owner < 6:
-        return Relation(found.adjective, found.noun, " ".join(_plain_name(part) for part in before), found.end)
-    return found
-
-
 def _note_called(parts: list[str], talk: Discourse) -> None:
     for place in range(1, len(parts) - 1):
         if grammar.bare(parts[place]) not in {"called", "named"} or not grammar.is_name(parts[place + 1]):
@@ -211,40 +187,14 @@ def note_subject(name: str, talk: Discourse) -> str:
 #
 # Asked before "it" is taken for the thing spoken of; the answer is a statement in the first person, or "".
 
-_GAVE_UP = Pattern(
-    r"\b(?:dropped|gave up|given up|quit|used to|stopped|left|sold|ditched|binned|no longer|moved (?:off|away)|"
-    r"cancelled|"
-    r"canceled|retired|finished|swapped|switched|scrapped|replaced|lost|outgrew|abandoned|went off|got rid of)\b"
-)
-_FOR_ME = Pattern(r"\bfor (?:me|us)\b", re.I)
-_NOW = Pattern(r"\b(?:now|these days|nowadays|at the moment|for now|currently|this year)\b", re.I)
-_DOSE = Pattern(
-    r"\b(?:\d[\d.,]* ?(?:mg|mcg|ml|g|iu)|(?:\d+|one|two|three|four|half an?|an?) (?:micrograms?|milligrams?|units?|"
-    r"tablets?|pills?|capsules?|puffs?|drops?|insulin shots?|injections?|sachets?|patch(?:es)?))\b",
-    re.I,
-)
-
 
 def read(parts: list[str], place: int, talk: Discourse) -> str:
     """The statement of a clause whose "it is" stands at `place`, or ""."""
     if place + 2 >= len(parts) or grammar.bare(parts[place + 1]) != "is" or talk.task:
         return ""
     rest = parts[place + 2 :]
-    said = " ".join(rest)
     if not _names_something(rest):
         return ""
-    lead = " ".join(parts[:place]).strip(" ,")
-    if _DOSE.search(said) and (_FOR_ME.search(said) or (_NOW.search(f"{lead} {said}") and not talk.thing)):
-        return f"I take {_FOR_ME.sub('', said).strip(' ,')}"
-    if _FOR_ME.search(said):
-        return f"I have {' '.join(_FOR_ME.sub('', said).split()).strip(' ,')}" if grammar.is_number(rest[0]) else ""
-    if lead and _is_day(lead):
-        return f"I have {said} {_on(lead)}"
-    last = talk.drafts[-1].text if talk.drafts else ""
-    instead = last.startswith(talk.who) and _GAVE_UP.search(last) is not None
-    if _NOW.search(f"{lead} {said}") and (instead or (not talk.thing and not talk.asks)):
-        verb = "use" if grammar.is_name(rest[0]) and instead else "have"
-        return f"I now {verb} {_NOW.sub('', said).strip(' ,')}"
     return ""
 
 
@@ -262,23 +212,6 @@ def _names_something(rest: list[str]) -> bool:
     return head not in grammar.pasts() and not time and not acts
 
 
-def _is_day(lead: str) -> bool:
-    """Whether the words before "it is" name days that come again ("mondays", "every other friday", "weekends")."""
-    return bool(
-        re.fullmatch(
-            r"(?:(?:on|and|but|every|every other|most) )*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|"
-            r"weekdays|mornings|evenings|nights|lunchtimes|summers|winters|tues|thurs|weds|fri|sat|sun)",
-            lead,
-            re.I,
-        )
-    )
-
-
-def _on(lead: str) -> str:
-    plain = re.sub(r"^(?:and|but) ", "", lead, flags=re.I)
-    return plain if re.match(r"(?:on|every|most)\b", plain, re.I) else f"on {plain}"
-
-
 # ------------------------------------------------------------------ replacing
 
 _PERSONAL = {"he": "m", "she": "f"}
@@ -293,18 +226,12 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         return clause
     head = grammar.bare(parts[place])
     if head in _PERSONAL:
-        if head == "she" and (craft := _craft(parts, place, talk)):
-            return _swap(parts, place, craft)
-        if _renamed(parts, place, talk):
-            return None
         return _inner(_swap(parts, place, _singular(talk, _PERSONAL[head])), talk, head)
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
         if head != "it":
             return None
-        if told := read(parts, place, talk):
-            return told
         life_now = _just_now(parts, place, talk)
         if life_now and grammar.bare(parts[place + 2]) in {"just", "only", "me", "mostly"}:
             return life_now
@@ -320,27 +247,6 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
         talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
-
-
-def _craft(parts: list[str], place: int, talk: Discourse) -> str:
-    """The boat or the car that "she" means: it was spoken of in the statement just before."""
-    noun = grammar.bare(talk.thing.split()[-1]) if talk.thing else ""
-    last = talk.drafts[-1].text.lower() if talk.drafts else ""
-    if noun not in word_set("reference.craft") or noun not in last or place + 1 >= len(parts):
-        return ""
-    return talk.thing if grammar.bare(parts[place + 1]) in {"is", "was", "has"} else ""
-
-
-def _renamed(parts: list[str], place: int, talk: Discourse) -> bool:
-    """ "she's called Curlew" where the person spoken of has another name: somebody else is meant."""
-    after = [grammar.bare(part) for part in parts[place + 1 : place + 4]]
-    if len(after) < 3 or after[0] != "is" or after[1] not in {"called", "named"}:
-        return False
-    told = [draft.text for draft in talk.drafts[-8:] if talk.person and draft.text.startswith(f"{talk.person} is ")]
-    named = [text.split()[-1] for text in told if grammar.is_name(text.split()[-1])]
-    relation = talk.person.split()[-1].lower() if talk.person else ""
-    name = named[-1] if named else talk.kin.get(relation, "")
-    return bool(name) and name.lower() != after[2]
 
 
 def _just_now(parts: list[str], place: int, talk: Discourse) -> str | None:
@@ -368,10 +274,6 @@ def _verbal(word: str) -> bool:
 
 def _owner(head: str, talk: Discourse) -> str:
     wanted = _OWNED[head]
-    if wanted == "t":
-        return talk.acted or talk.thing
-    if wanted == "p":
-        return talk.group or talk.person or talk.thing
     return _singular(talk, wanted)
 
 
@@ -392,8 +294,6 @@ def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
     display = talk.group or talk.named or ("" if about_me else talk.thing or talk.person)
     if not display:
         return " ".join([*parts[:place], "They", *parts[place + 1 :]]) if about_me else None
-    if display == talk.group:
-        return _swap(parts, place, display)
     after = parts[place + 1] if place + 1 < len(parts) else ""
     if grammar.bare(after) in lexicon.words("adverbs.txt") and place + 2 < len(parts):
         parts[place + 2] = grammar.agree(parts[place + 2])
@@ -439,8 +339,6 @@ def note_thing(fact: str, talk: Discourse) -> None:
     subject = " ".join(parts[:last])
     if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
         noun = grammar.bare(subject.split()[-1])
-        if subject.split()[0].lower() in {"every", "each"}:
-            return
         if not kin_gender(noun) and subject != talk.person:
             talk.thing = talk.topic = subject
         if kin_gender(noun) or noun in relation_nouns():
@@ -458,8 +356,6 @@ def note_thing(fact: str, talk: Discourse) -> None:
             if not noun:
                 noun = _last_noun(parts[verb:])
             if noun:
-                if noun.startswith(("this ", "that ")):
-                    noun = f"The {noun[5:]}"
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
                 talk.topic = talk.thing
     elif grammar.is_name(parts[0]):

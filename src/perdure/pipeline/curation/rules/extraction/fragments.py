@@ -9,7 +9,7 @@ from functools import cache
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, sentences, statements, subjects
-from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed
+from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.sentences import Clause
 from perdure.pipeline.lexicon import word_set
@@ -109,9 +109,6 @@ def read_possession(text: str) -> Possession | None:
     if placed is None or placed.group("place") not in word_set("possessions.places"):
         return None
     words = placed.group("thing").split()
-    named = next((word for word in words if word[:1].isupper()), "")
-    if not grammar.is_name(named) or grammar.is_time_word(grammar.bare(named)):
-        return None
     article = "an" if words[0][:1].lower() in "aeiou" else "a"
     return Possession(f"{article} {text}", f"my {placed.group('thing')}")
 
@@ -127,7 +124,6 @@ _QUANTITY = Pattern(
     r"(?P<noun>[a-z][\w'-]+)(?: [\w'-]+){0,7}$",
     re.I,
 )
-_HOURS = Pattern(r"^(?:closed|shut|open)\b", re.I)
 
 
 def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
@@ -176,8 +172,6 @@ def of_topic(text: str, said: str, talk: Discourse, *, told: bool) -> str:
     topic = talk.topic or talk.thing
     measured = _QUANTITY.match(text) is not None
     if topic and topic != talk.who and _readable_topic(topic, talk.who) and told:
-        if _HOURS.match(text):
-            return f"{topic} is {_low(said)}"
         if measured and not _timed(text):
             plural = topic.endswith("s") and not topic.endswith(("ss", "'s", "us"))
             return f"{topic} {'have' if plural else 'has'} {_low(said)}"
@@ -232,8 +226,6 @@ def _readable_topic(topic: str, who: str) -> bool:
     low = [grammar.bare(word) for word in words]
     if low[-1] in word_set("tails.no_topic") or low[-1][:1].isdigit() or low[0] in word_set("tails.no_topic"):
         return False
-    if any(word in grammar.AUXILIARIES for word in low):
-        return False
     return not (low[-1] in grammar.simple_pasts() and low[-1] not in lexicon.words("nounish.txt"))
 
 
@@ -262,14 +254,10 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
         sentence.last = text
         sentence.carried = sentence.carried or has.name
         fact = statements.finish(f"I have {has.thing}", talk)
-        if sentence.kept and sentence.carried.lower() in {"he", "she"} and talk.person:
-            fact = f"{talk.person} has {has.thing}"
         return [statements.make(fact, "possessed", talk, sentence.source)]
-    if presupposed.hardware(text):
-        return [statements.make(f"{talk.who} has {text}", "hardware", talk, sentence.source)]
     if _closing(text) and (talk.topic or talk.thing):
         return _of_topic(text, talk, sentence, piece.joint)
-    if _nobody_sure(text, sentence) or grammar.subject_of(text.split()) or not _tells(text):
+    if grammar.subject_of(text.split()) or not _tells(text):
         return []
     bearers = _bearers(text, talk, sentence)
     if bearers:
@@ -322,16 +310,10 @@ def is_label(label: str, *, freely: bool = False) -> bool:
         r" (?:so far|for now|at the moment|before (?:we|i) start|right now|currently|update)$", "", label, flags=re.I
     )
     words = label.split()
-    if not words or (len(words) == 1 and grammar.bare(words[0]) in lexicon.words("determiners.txt")):
-        return False
     head = grammar.bare(words[0])
     if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
         return False
-    if grammar.bare(words[-1]) in word_set("fragments.label_ends"):
-        return False
     if any(grammar.bare(word) in grammar.AUXILIARIES for word in words) or head in lexicon.words("prepositions.txt"):
-        return False
-    if head in word_set("fragments.of_a_task"):
         return False
     own = words[1:] if head in {"my", "our", "the"} else words
     plain = freely and len(own) <= 2 and all(word.isalpha() for word in own) and head not in grammar.bases()
@@ -378,10 +360,6 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     label = match.group("label").strip()
     head = grammar.bare(label.split()[0])
-    if head in lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt") or head in word_set(
-        "fragments.of_a_text"
-    ):
-        return []
     owner = "" if head in {"my", "our", "the"} else "my "
     fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)
     return [statements.make(fact, "labelled", talk, sentence.source)]
@@ -394,19 +372,8 @@ _MEASURE = Pattern(
 )
 
 
-_ADDRESS = Pattern(
-    r"^(?P<label>(?:new |current |home |work |postal )*(?:address|postcode|phone number|number)) (?:is |now )?"
-    r"(?P<value>(?:flat |unit |apartment )?\d[\w/]* ?[\w' -]{2,50})$",
-    re.I,
-)
-
-
 def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
     """ "shoe size 38", "budget 4k": a personal noun with its number."""
-    place = _ADDRESS.match(text)
-    if place:
-        fact = f"{talk.who}'s {place.group('label').lower()} is {place.group('value')}"
-        return [statements.make(fact, "measure", talk, sentence.source)]
     match = _MEASURE.match(text)
     if (
         match is None
@@ -430,15 +397,6 @@ def _closing(text: str) -> bool:
             low,
         )
     )
-
-
-def _nobody_sure(text: str, sentence: statements.Sentence) -> bool:
-    """ "gp not sure, sending me for a scan": the fragment says little, but who it is goes on as the subject."""
-    parts = text.split()
-    if len(parts) > 1 and grammar.bare(parts[1]) == "not" and subjects.is_personal(parts[:1]):
-        sentence.carried = f"my {grammar.bare(parts[0])}"
-        return True
-    return False
 
 
 def _tells(text: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import grammar
 
 _HEAD = (
@@ -64,9 +63,6 @@ def answer(assistant: str, reply: str, who: str) -> str:
     if asked is None or _ORDERED.search(reply) is None or len(_steps(reply)) < 2 or "?" in reply:
         return ""
     goal = re.sub(r"\byour\b", "their", asked.group("goal"), flags=re.I)
-    first = grammar.bare(goal.split()[0])
-    if first not in grammar.bases() or first in {"feel", "like", "know", "mean", "think", "say", "spell"}:
-        return ""
     return f"To {goal}: {grammar.to_third(reply.strip(' .'), who)}"
 
 
@@ -93,9 +89,6 @@ def _with_comma(sentence: str) -> str:
     match = _RULE.match(sentence)
     if match is None or len(_steps(match.group("steps"))) < 2:
         return sentence
-    words = f"{match.group('when')} {' '.join(match.group('steps').split()[:4])}".split()
-    if any(grammar.bare(word) in grammar.simple_pasts() - grammar.bases() for word in words):
-        return sentence
     return f"{match.group('when')}, {match.group('steps')}"
 
 
@@ -119,31 +112,7 @@ def is_sequence(steps: str) -> bool:
 def _is_steps(match: re.Match[str], sentence: str) -> bool:
     groups = match.groupdict()
     steps = match.group("steps")
-    if re.search(r"\?|\b(?:should i|can you|what|how do|could you)\b", steps, re.I):
-        return False
-    if re.match(
-        r"(?:when|whenever|if|every time|each time) i (?:ask|paste|send|share|write|say|talk|type|post|"
-        r"give|upload|mention)",
-        sentence,
-        re.I,
-    ):
-        return False
-    doing = sum(grammar.bare(step.split()[0]) in grammar.bases() for step in _steps(steps))
-    if re.match(r"[a-z]+ing\b", groups.get("name") or "", re.I) or re.match(
-        r"for (?!the |an? |my |our |every )", sentence, re.I
-    ):
-        return doing >= 2
-    if re.search(
-        r"\b(?:a|an|the) (?:user|visitor|request|browser|form|button|thread|function|event|player)s?\b",
-        groups.get("when") or "",
-        re.I,
-    ):
-        return False  # a program's doing
     if groups.get("when") or groups.get("noun"):
-        if re.match(r"(?:if|when) (?:i|we) (?:was|were|had|got|moved|lived|did|went|first)\b", sentence, re.I):
-            return False
-        if re.search(r"\b(?:would|might)\b", steps, re.I):
-            return False
         return _enough(steps) or bool(
             groups.get("when")
             and re.match(r"(?:when|whenever|every time|each time|before|after|once)", sentence, re.I)
@@ -171,15 +140,10 @@ def _steps(text: str) -> list[str]:
 def _facts(match: re.Match[str], who: str) -> list[str]:
     groups = match.groupdict()
     steps = _steps(match.group("steps"))
-    if groups.get("name", "") and (groups["name"] or "").lower().startswith("first"):
-        return [_capital(grammar.to_third(_generic(f"first {match.group('steps')}"), who))]
     head = _head(groups, who)
     owned = [step for step in steps if _has_subject(step)]
     if len(steps) >= 2 and len(owned) == len(steps) and not _SEQUENCE.search(match.group("steps")):
         return [_capital(grammar.to_third(step, who)) + (f" ({head})" if groups.get("name") else "") for step in steps]
-    ordered = _SEQUENCE.search(match.group("steps")) is not None
-    if groups.get("name") and not ordered and len(steps) >= 2 and all(_noun_step(step) for step in steps):
-        return [f"{head}: {grammar.to_third(step, who)}" for step in steps]
     body = grammar.to_third(
         re.sub(r"^(?:you|we|i) (?=\w)", "", _generic(match.group("steps")), flags=re.I)
         if not groups.get("when")
@@ -208,11 +172,6 @@ def _head(groups: dict[str, str | None], who: str) -> str:
 def _has_subject(step: str) -> bool:
     parts = step.split()
     return grammar.subject_of(parts) in {"noun", "name", "first"} and grammar.find_verb(parts) > 0
-
-
-def _noun_step(step: str) -> bool:
-    head = grammar.bare(step.split(maxsplit=1)[0])
-    return head not in grammar.bases() or head in lexicon.words("nounish.txt")
 
 
 def _capital(text: str) -> str:

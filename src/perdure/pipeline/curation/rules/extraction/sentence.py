@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -14,23 +14,11 @@ from perdure.pipeline.curation.rules.extraction import (
     instructions,
     sentences,
     statements,
-    subjects,
 )
 from perdure.pipeline.curation.rules.extraction.dialogue import presupposed
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.lexicon import word_set
 
 _CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
-_RHETORICAL = Pattern(
-    r"^(?:\W|so |and )*(?:would|can|could) you believe|^did you know|^guess what|^you know what", re.I
-)
-_THIS_IS = Pattern(
-    r"^(?:this is|it is|that is|his name is|her name is|(?:she|he|they) (?:is|are) called|name is|named|"
-    r"called) (?P<name>[A-Z][\w'-]+)(?=$|[,.])"
-)
-_IT_IS_FOR = Pattern(
-    r"^(?:it is|this is|that is|they are|it would be|asking|is) (?:for|about) (?P<who>(?:my|our) .{2,60})$", re.I
-)
 
 
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
@@ -40,13 +28,10 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
         _order(order, at, talk)
         return
     if filters.is_hypothetical(sentence.text):
-        talk.drafts.extend(presupposed.aside(sentence.text, at, talk))
         return
-    text = _meant(filters.strip_openers(_PLANNED.sub(_plan, _ASKING_BECAUSE.sub(_reason, sentence.text))), at, talk)
+    text = filters.strip_openers(_ASKING_BECAUSE.sub(_reason, sentence.text))
     if not text:
         return
-    if sentence.question and _RHETORICAL.match(sentence.text):
-        sentence = replace(sentence, question=False)
     if sentence.question and not filters.is_question(text, False):
         text = filters.without_tag(text)
     pieces = _merged(sentences.split_clauses(text))
@@ -57,12 +42,6 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     mood = _Mood(sentence.question)
     for number, piece in enumerate(pieces):
         following = pieces[number + 1] if number + 1 < len(pieces) else None
-        if (
-            number == 0
-            and filters.is_hypothetical(piece.text)
-            and not instructions.read_instruction(piece.text, talk.who)
-        ):
-            return
         if _goes_on(piece, state, mood) or not _asked(piece, following, mood, at, talk):
             _statement(piece, at, talk, state, mood.asking)
 
@@ -82,18 +61,6 @@ def _reason(match: re.Match[str]) -> str:
         return match.group("next")
     first = match.group("next")
     return f"I am {first}" if match.group("as").endswith("is ") else f"I {grammar.thirds().get(first, first)}"
-
-
-_PLANNED = Pattern(
-    r"^(?P<how>tentatively|provisionally)(?:[:,]| -) ?(?! ?(?:i|we|my|our|the|he|she|it|they)\b)"
-    r"(?=.*(?:\d|[A-ZÀ-Þ]|day\b|week|month))",
-    re.I,
-)
-
-
-def _plan(match: re.Match[str]) -> str:
-    """ "Tentatively: Luang Prabang mid January" as a statement, still uncertain."""
-    return f"I {match.group('how').lower()} plan "
 
 
 def _wish(text: str, talk: Discourse) -> str | None:
@@ -119,22 +86,6 @@ class _Mood:
     ordered: bool = False
 
 
-def _meant(text: str, at: int, talk: Discourse) -> str:
-    """What is left of a sentence that first says of whom a question spoke ("it's for my sister")."""
-    meant = _IT_IS_FOR.match(text)
-    if meant:
-        who, _, more = meant.group("who").partition(",")
-        if re.match(r" ?[A-Z]", more) or not more:
-            who, more = meant.group("who"), ""
-        talk.drafts.extend(presupposed.bearer(who, talk, at))
-        text = more.strip()
-    named = _THIS_IS.match(text)
-    if named and talk.pending:
-        talk.drafts.extend(presupposed.named(named.group("name"), talk, at))
-        text = text[named.end() :].strip(" ,")
-    return text
-
-
 def _order(order: str, at: int, talk: Discourse) -> None:
     talk.drafts.append(Draft(order, (at,), "standing", 0.85))
     talk.own = True
@@ -147,9 +98,6 @@ def _asked(piece: sentences.Clause, following: sentences.Clause | None, mood: _M
     if not order and mood.ordered and instructions.continues(words):
         more = statements.finish(words, talk)
         order = f"{talk.who} wants the assistant to {more[:1].lower()}{more[1:]}"
-    never = _NEVER.match(words) if mood.ordered and not order else None
-    if never:
-        order = f"{talk.who} does not want {never.group('what')}"
     mood.ordered = bool(order)
     if order:
         _order(order, at, talk)
@@ -162,8 +110,6 @@ def _asked(piece: sentences.Clause, following: sentences.Clause | None, mood: _M
         mood.asking = True
         return True
     head = grammar.bare(piece.text.split()[0])
-    if following and head in lexicon.words("prepositions.txt") and _asks_next(following, mood.marked):
-        return True
     return _belongs_to_question(piece, head, marked, mood, talk)
 
 
@@ -174,8 +120,6 @@ def _manner(piece: sentences.Clause, talk: Discourse) -> str | None:
     return instructions.read_style(f"{joint} {piece.text}" if joint == "so" else piece.text, talk.who, own=own)
 
 
-_NEVER = Pattern(r"^(?:but |and )?(?:never|no|not(?! the\b| an?\b)) (?P<what>(?!more than\b)[\w' -]{2,30})$", re.I)
-"""Behind an instruction: what it shall not be ("assume zsh, never powershell")."""
 _OF_A_TIME = Pattern(r" (?:from|built in|of|since|in) (?:the )?\d{4}s?$")
 _ASKED_OF = Pattern(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(?: [a-z]{3,})?)$")
 
@@ -183,22 +127,11 @@ _ASKED_OF = Pattern(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(
 def _belongs_to_question(piece: sentences.Clause, head: str, marked: bool, mood: _Mood, talk: Discourse) -> bool:
     kind = grammar.subject_of(piece.text.split())
     if mood.asking:
-        timed = any(grammar.is_time_word(grammar.bare(part)) or grammar.is_number(part) for part in piece.text.split())
-        if not kind and timed and head in word_set("telling.journeys"):
-            return False
         if not kind and piece.joint != "because" and not statements.self_describing(piece.text):
             return True
         personal = _telling(piece.text) or _CARRIES.search(piece.text)
-        parts = piece.text.split()
-        owned = subjects.is_personal(parts[: max(1, grammar.find_verb(parts))])
-        if kind == "noun" and owned and (timed or (talk.own and head == "the")):
-            return False
         return kind in {"noun", "name"} and not personal and head not in talk.names
     return marked and not _telling(piece.text)
-
-
-def _asks_next(piece: sentences.Clause, marked: bool) -> bool:
-    return filters.is_question(piece.text, marked) and grammar.bare(piece.text.split()[0]) not in grammar.FIRST
 
 
 def _merged(pieces: list[sentences.Clause]) -> list[sentences.Clause]:
@@ -222,9 +155,6 @@ def _telling(text: str) -> bool:
 
 def _mine(text: str, talk: Discourse) -> str:
     """ "Mine are in pots" after "the best soil for blueberries?": "my blueberries are in pots"."""
-    match = _OWN_ONE.match(text)
-    if talk.asked and match:
-        return f"{'our' if match.group().lower() == 'ours' else 'my'} {talk.asked}{text[match.end() :]}"
     left = _ONLY_NOW.match(text) if talk.own else None
     return f"I have only {left.group('what')} {left.group('now')}" if left else text
 
@@ -235,7 +165,6 @@ _ONLY_NOW = Pattern(
     re.I,
 )
 """What is left after a change: "quit league in Feb, it's only Stardew and Balatro now"."""
-_OWN_ONE = Pattern(r"(?:mine|ours)\b(?!')", re.I)
 
 
 def _statement(piece: sentences.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:

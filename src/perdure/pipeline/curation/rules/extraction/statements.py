@@ -9,7 +9,6 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, subjects
 from perdure.pipeline.curation.rules.extraction import grammar as person
-from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
 
@@ -26,14 +25,6 @@ _LATER = Pattern(
 _OPEN = Pattern(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I)
 
 
-_SAID = Pattern(
-    r"\b(?:said|say|says|mean|means|meant|think|thought|thinks|heard|hear|told|want|wanted|need|needed|like|love|do|"
-    r"did|does|happened|happens|matters|asked|ask|know|knew|get|got|am|are|is|was|were)$",
-    re.I,
-)
-"""Verbs after which "that is what I ..." only agrees or comments."""
-
-
 def resolve_anaphora(clause: str, talk: Discourse) -> str:
     """The clause with what it points at in the place where that belongs, or "" if it does not point or at nothing."""
     match = _POINTS.match(clause.strip(" ,."))
@@ -46,10 +37,6 @@ def resolve_anaphora(clause: str, talk: Discourse) -> str:
     later = _LATER.search(rest)
     adverbs = later.group() if later else ""
     rest = rest[: later.start()] if later else rest
-    if _SAID.search(rest):
-        return ""
-    if not grammar.subject_of(rest.split()):
-        return f"{meant} {rest}{adverbs}" if by in {"who", "what"} else ""
     lead = "" if by in {"who", "whom", "what"} or _OPEN.search(rest) else " on" if by == "when" else " at"
     return f"{rest}{lead} {meant}{adverbs}"
 
@@ -57,11 +44,6 @@ def resolve_anaphora(clause: str, talk: Discourse) -> str:
 def _meant(by: str, talk: Discourse) -> str:
     """What was told last of the kind that the word asks for."""
     last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
-    if by == "when":
-        found = corrections.typed(last)
-        return found[1] if found and found[0] in {"date", "time", "weekday", "month"} else ""
-    if by in {"who", "whom"}:
-        return talk.person or talk.named
     named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: (?:& )?[A-Z][\w&'-]+)*", last)
     return (named[-1] if named and not named[-1].startswith(talk.who) else "") or (talk.thing if by == "what" else "")
 
@@ -85,10 +67,6 @@ def allowed(full: str, talk: Discourse) -> bool:
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     if CARRIES.search(full) or head in {"both"}:
-        if head in {"nobody", "no", "everybody", "everyone"} and not re.search(
-            r"\b(?:my|our|we|us|calls? me)\b", full, re.I
-        ):
-            return False
         return head not in _GENERIC or (
             re.search(r"\b(?:i|my|me|we|our|calls? me|of us)\b", full, re.I) is not None and head not in {"you"}
         )
@@ -123,11 +101,7 @@ def allowed(full: str, talk: Discourse) -> bool:
     if theirs and grammar.is_name(parts[place]) and specific(parts[verb:]) and not talk.asks:
         return grammar.bare(parts[place]).removesuffix("'s") not in lexicon.words("famous.txt")
     if grammar.is_name(parts[place]):
-        if talk.asks and not talk.about_self and not talk.own:
-            return False
-        return (
-            talk.own or talk.about_self or coreference.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
-        )
+        return talk.own or talk.about_self or coreference.relation_in(parts) is not None or _of_a_friend(parts, verb)
     personal = subjects.is_personal(subject)
     if talk.own or (specific(parts) and (personal or talk.about_self)) or _HABIT.search(full) is not None:
         return True
@@ -150,34 +124,12 @@ def _common(word: str) -> bool:
     return word.islower() or (word.isupper() and len(word) < 6)
 
 
-def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
+def _of_a_friend(parts: list[str], verb: int) -> bool:
     """Whether a name that was never introduced is told of as one tells of people and pets one knows."""
-    if grammar.bare(parts[0]) in lexicon.words("famous.txt"):
-        return False
-    if talk.task or verb < 1 or verb > 2 or re.search(r"\b1[0-9]{3}\b", " ".join(parts)):
-        return False
     word = grammar.bare(parts[verb])
     base = grammar.thirds().get(word) or grammar.pasts().get(word) or word
     after = grammar.bare(parts[verb + 1]) if verb + 1 < len(parts) else ""
-    if word in grammar.AUXILIARIES and (does := _does(parts, verb)) in _PRIVATE:
-        return does != ""
-    if base == "be":
-        rest = [grammar.bare(part) for part in parts[verb + 1 :]]
-        return any(
-            word in lexicon.words("states.txt") or word in coreference.relation_nouns() or word.isdigit()
-            for word in rest[:5]
-        )
     return base in _PRIVATE and after != ""
-
-
-def _does(parts: list[str], verb: int) -> str:
-    """The base form of the verb behind auxiliaries ("is refusing", "won't take", "hasn't slept"), or ""."""
-    for part in parts[verb + 1 : verb + 4]:
-        word = grammar.bare(part)
-        if word in grammar.AUXILIARIES | lexicon.words("adverbs.txt") | {"not", "been"}:
-            continue
-        return grammar.ings().get(word) or grammar.pasts().get(word) or (word if word in grammar.bases() else "")
-    return ""
 
 
 def holds_value(parts: list[str]) -> bool:
@@ -223,38 +175,19 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
     text = grammar.trimmed(filters.strip_openers(text).strip(" ,.:;!\"'"))
     text = resolve_anaphora(text, talk) or text
-    if text and filters.is_chatter(text) and re.match(r"(?:my|our) ", text, re.I):
-        coreference.note_thing(finish(text, talk), talk)
     if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
-    person = coreference.relation_in(carried.split()) or grammar.is_name(carried.split()[0]) if carried else None
-    if joint == "," and not person and _first_content(text) in word_set("statements.of_people"):
-        carried = ""
-    last_word = grammar.bare(text.split()[-1])
-    if joint.strip(", ") == "which" and _LEFT_OPEN.match(text) and last_word in grammar.bases():
-        return []
     if joint.strip(", ") in {"who", "which"}:
         carried = last_noun(sentence.tail) or carried
         joint = ","
     sentence.tail = text
     head = grammar.bare(text.split()[0])
-    if joint == "," and head in grammar.thirds() and carried.lower() in grammar.FIRST and " me" in f" {text} ":
-        carried = _object_of(sentence.last)
     third = head in grammar.thirds() and head not in lexicon.words("nounish.txt")
     if joint == "," and third and carried.lower() in grammar.FIRST and talk.person:
         carried = talk.person
-    if joint == "," and carried.lower() in grammar.FIRST and _A_KIND.match(text) and (met := _met(sentence.last)):
-        carried = met
     if (not carried or carried.lower() in grammar.FIRST) and (stretch := _stretch(text)):
         text = stretch
-    called = _CALLED.match(text)
-    if called and not talk.person and called.group("name") not in lexicon.words("not_names.txt"):
-        thing = talk.thing.removesuffix("'s breed").removesuffix("'s name")
-        coreference.note_subject(called.group("name"), talk)
-        sentence.carried = called.group("name")
-        owned = thing.startswith(f"{talk.who}'s ") and grammar.bare(thing.split()[-1]) in coreference.relation_nouns()
-        return [make(f"{thing} is called {called.group('name')}", "naming", talk, sentence.source)] if owned else []
     full, rule = subjects.complete(text, carried)
     if not full:
         return []
@@ -266,26 +199,6 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     return _statement(full, rule, talk, sentence)
 
 
-_LEFT_OPEN = Pattern(r"(?:i|we) (?:(?!am\b|are\b|was\b|the\b|an?\b)[\w']+ ){0,3}[a-z]+$", re.I)
-"""A clause behind "which" that lacks the object it speaks of ("which I don't accept")."""
-
-
-_A_KIND = Pattern(r"^an? [a-z][\w -]{2,40}$")
-
-
-def _met(clause: str) -> str:
-    """The person whose name ends a clause, of whom an occupation behind it is told ("I live with Mona, a pharmacist").
-
-    A name behind a word of place is one of a place: what follows is told of the speaker.
-    """
-    words = clause.split()
-    named = len(words) > 1 and grammar.is_name(words[-1]) and grammar.bare(words[-2]) not in _PLACED
-    return words[-1] if named else ""
-
-
-_PLACED = frozenset({"in", "to", "at", "from", "near", "into"})
-
-
 def last_noun(text: str) -> str:
     """The name or the noun phrase that ends a text: what "who" and "which" stand for."""
     names: list[str] = re.findall(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)*", text)
@@ -293,15 +206,6 @@ def last_noun(text: str) -> str:
         return names[-1]
     match = re.search(r"\b(?:my|our|the|a|an) (?:[\w'-]+ ){0,3}[\w'-]+$", text.rstrip(" .,"), re.I)
     return re.sub(r"^an? ", "the ", match.group()) if match else ""
-
-
-def _object_of(clause: str) -> str:
-    parts = clause.split()
-    verb = grammar.find_verb(parts)
-    words = [grammar.bare(part) for part in parts[verb + 1 :]] if verb > 0 else []
-    if len(words) > 1 and words[0] in grammar.bases():
-        words = words[1:]
-    return " ".join(words[:3]) if 0 < len(words) <= 3 else ""
 
 
 _STRETCH = Pattern(
@@ -312,33 +216,17 @@ _STRETCH = Pattern(
 )
 
 
-_LONG_DAYS = Pattern(
-    r"^(?:\d{1,2}|four|five|six|seven|eight|nine|ten|eleven|twelve)[- ]?(?:hour|hr|h)s?[- ](?:days|shifts|nights)\b"
-    r"(?=.*\b(?:mon|tue|wed|thu|fri|sat|sun|week|month|rota|on|off)\w*\b)",
-    re.I,
-)
-
-
 def _stretch(text: str) -> str:
     """ "4 nights on 3 off", "11 days without a cigarette": a stretch of time that is the speaker's."""
     match = _STRETCH.match(text)
-    if _LONG_DAYS.match(text):
-        return f"I work {text[:1].lower()}{text[1:]}"
     if match is None:
         return ""
-    if match.group("unit").lower().startswith(("night", "shift")) or re.search(r"\boff\b", text):
-        return f"I work {text}"
     rest = match.group("rest")
     if re.match(
         r"(?:without|sober|clean|smoke|vegan|vegetarian|nicotine|alcohol|married|together|straight)", rest, re.I
     ):
         return f"I have been {match.group('n')} {match.group('unit')} {rest}"
-    if match.group("unit").lower().startswith("hour") and not rest.lower().startswith(("in", "into", "on")):
-        return ""
     return f"I have {text}" if not rest.startswith("off") else ""
-
-
-_CALLED = Pattern(r"^(?:he|she|it) is (?:called|named) (?P<name>[A-Z][\w'-]+)$", re.I)
 
 
 def _first_content(text: str) -> str:
@@ -494,12 +382,8 @@ def worthy(fact: str, talk: Discourse) -> bool:
         return False
     if words[-1] in {"it", "them", "that", "this", "him", "her"} and len(words) <= 4 and words[0] == talk.who:
         return False
-    if words[0] == f"{talk.who}'s" and (words[1] in grammar.AUXILIARIES or _past_only(words)):
-        return False
     if len(words) == 2:
         base = grammar.thirds().get(words[1].lower(), "")
-        if words[1].lower() in word_set("statements.parting") and words[0] != talk.who:
-            return True
         return base not in word_set("statements.empty_verbs") and base != ""
     verb = grammar.find_verb(words)
     if verb < 0:
@@ -513,12 +397,6 @@ def worthy(fact: str, talk: Discourse) -> bool:
     ):
         return True
     return _EMPTY_FACT.match(" ".join(words[verb:])) is None
-
-
-def _past_only(words: list[str]) -> bool:
-    """Whether the second word is a past tense and no noun of the subject ("User's shed delivery has moved")."""
-    noun = words[1] in lexicon.words("nounish.txt") and grammar.find_verb(words) > 1
-    return words[1] in grammar.simple_pasts() and not noun
 
 
 def hedged(fact: str) -> bool:

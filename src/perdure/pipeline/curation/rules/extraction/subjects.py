@@ -20,11 +20,6 @@ YEAR_OF = Pattern(
     r"a)\b|in a row|running)[a-z][\w' -]*(?: (?:in|at|of) (?:my |the )?[\w' -]+)$"
 )
 """How far somebody's studies are: "third year of my phd in Ljubljana", "2nd year architecture in Brno"."""
-_SINCE = Pattern(
-    r"^(?P<thing>(?:an? )?(?:[\w'-]+ ){0,3}[\w'-]+) since (?P<when>(?:i was|birth|childhood|school|\d{4}|the \w+|last|"
-    r"january|february|march|april|may|june|july|august|september|october|november|december|age) ?.{0,40})$",
-    re.I,
-)
 DATED = Pattern(
     r"(?:start|finish|move|open|fly|play|leave|arrive|graduate|retire|run|present|sign) (?:(?:on|at|from|in|"
     r"back|out|over) )*"
@@ -63,34 +58,6 @@ def is_bare_role(parts: list[str]) -> bool:
     return words[0] not in known | {"no", "new", "not", "dear", "for", "hi"} and capitals < 2
 
 
-def unlisted_verb(head: str, after: str) -> str:
-    """ "past" or "ing" for a word at the head that no list has, but that ends and goes on as such a form does."""
-    goes_on = after in lexicon.words("prepositions.txt") | lexicon.words("determiners.txt") | grammar.POSSESSIVES
-    if not goes_on or coreference.is_known_word(head) or not head.isalpha() or len(head) < 6:
-        return ""
-    if head.endswith("ed") and not head.endswith(("eed", "red")):
-        return "past"
-    takes = after in lexicon.words("determiners.txt") | grammar.POSSESSIVES
-    return "ing" if takes and head.endswith("ing") and head not in word_set("cleaning.noun_ing") else ""
-
-
-def had_since(text: str) -> str:
-    """ "insulin pump since I was 11": what one has had since then, or ""."""
-    match = _SINCE.match(text)
-    words = match.group("thing").split() if match else []
-    if match is None or not words or any(grammar.is_time_word(grammar.bare(word)) for word in words):
-        return ""
-    last = grammar.bare(words[-1])
-    known = coreference.is_known_word(last) and not grammar.is_form(grammar.bare(words[0]))
-    if not known or grammar.bare(words[0]) in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt"):
-        return ""
-    if last in lexicon.words("states.txt") | lexicon.words("moods.txt") | lexicon.words("adverbs.txt"):
-        return ""
-    thing = match.group("thing")
-    counted = words[0].lower() in {"a", "an"} or last.endswith("s")
-    return f"I have had {thing if counted else f'{article(thing)} {thing}'} since {match.group('when')}"
-
-
 _PLACE = word_set("subjects.place")
 _HERE = Pattern(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = Pattern(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
@@ -111,13 +78,6 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     if not parts:
         return "", ""
     head = grammar.bare(parts[0])
-    if (
-        head in {"think", "reckon", "guess", "believe", "pretty", "fairly", "quite", "suppose", "thinking"}
-        and len(parts) > 2
-    ):  # a verb of opinion that stands without its I
-        led = _led(parts)
-        if led:
-            return led, "first"
     if YEAR_OF.match(text):
         return f"I am in the {text}", "place"
     taken = (
@@ -126,10 +86,6 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     if not carried and not taken and is_bare_role(parts):  # "Found a gardener" is no occupation
         lowered = " ".join([lower_first(parts[0]), *parts[1:]])
         return f"I am {article(lowered)} {lowered}", "role"
-    if not carried and not _is_role(parts, 0) and (had := had_since(text)):
-        return had, "first"
-    if head in {"left", "right"} and len(parts) > 1 and _adjective(head, grammar.bare(parts[1])):
-        return _verbless_subject(text, parts, carried)
     kind = grammar.subject_of(parts)
     if kind == "name" and coreference.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
         kind, parts = "noun", [lower_first(parts[0]), *parts[1:]]
@@ -145,19 +101,12 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     return _verbless_subject(text, parts, carried)
 
 
-def _led(parts: list[str]) -> str:
-    """ "think I'm going to ..." and "pretty sure Mags moved" with the I that they leave out."""
-    head = grammar.bare(parts[0])
-    if head in {"pretty", "fairly", "quite"}:
-        return (
-            f"I am {' '.join(parts)}"
-            if grammar.bare(parts[1]) in {"sure", "certain", "confident"} and len(parts) > 3
-            else ""
-        )
-    after = grammar.bare(parts[1])
-    if after in grammar.SUBJECTS | grammar.POSSESSIVES | {"that", "the"} or grammar.is_name(parts[1]):
-        return f"I {'am ' if head == 'thinking' else ''}{' '.join(parts)}"
-    return ""
+def _no_longer(text: str, parts: list[str], place: int, carried: str) -> tuple[str, str]:
+    subject = carried or "I"
+    third = grammar.bare(parts[place + 2]) if place + 2 < len(parts) else ""
+    if third in grammar.bases() or third in grammar.thirds() or third in grammar.AUXILIARIES:
+        return f"{subject} {text}", "no longer"
+    return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "no longer"
 
 
 def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, str]:
@@ -171,14 +120,7 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return _not(text, parts, carried)
     if head == "no" and after == "longer":
         return _no_longer(text, parts, place, carried)
-    if head == "back" and after in lexicon.words("prepositions.txt"):
-        return f"{carried or 'I'} {_be(carried or 'I')} {text}", "place"
     if head == "never" and place + 1 < len(parts):
-        if after in grammar.ings():
-            return f"{carried or 'I'} {_be(carried or 'I')} {text}", "never"
-        if after in lexicon.words("determiners.txt"):
-            want = "want" if not carried or carried.lower() in grammar.FIRST else "wants"
-            return f"{carried or 'I'} never {want} {text[6:]}", "never"
         have = "have " if after in grammar.pasts() and after not in grammar.simple_pasts() else ""
         return f"{carried or 'I'} {have}{text}", "never"
     subject = carried or "I"
@@ -192,49 +134,24 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         and head not in {"was", "wasn't"}
     ):
         return f"he {text}", "pronoun"
-    if head in {"should", "would", "could", "shall", "may"} and first:
-        return "", ""
     if head in grammar.AUXILIARIES:
         return f"{subject} {text}", "auxiliary"
-    if head == "ex" and after and not carried:
-        return f"I am {'' if after not in lexicon.words('roles.txt') else 'an '}{text}", "state"
-    if (
-        head in _PARTICLES
-        and after in {"to", "at", "from", "in", "on", "with", "off"}
-        and len(parts) > 2
-        and not carried
-    ):
-        return f"I am {text}", "place"
     if head in {"been", "gone"}:
         return f"{subject} {'have' if first else 'has'} {text}", "been"
     if _adjective(head, after):
         be = "was" if head in {"born", "raised"} else be
         return f"{subject} {be} {text}", "state"
-    if head in word_set("subjects.passive") or (head == "made" and after == "redundant"):
-        return f"{subject} {'were' if subject.lower() == 'we' else 'was'} {text}", "past"
-    if head in grammar.ambiguous_pasts() and after in {"in", "up", "down", "off", "out"} and first:
-        return f"{subject} have {text}", "past"
     if head in grammar.simple_pasts() and not _noun_use(head, after):
         return f"{subject} {text}", "past"
     if head in grammar.thirds() and carried and not first and not _noun_use(head, after):
         return f"{subject} {text}", "third"
-    if head in grammar.ings() and after in {"me", "us"} and carried and not first:
-        return f"{carried} is {text}", "progressive"
     if head in grammar.ings() and after and after not in {"is", "was", "and", "me", "us"}:
         return f"{subject} {be} {text}", "progressive"
-    unlisted = unlisted_verb(head, after) if first else ""
-    if unlisted:
-        return f"{subject} {text}" if unlisted == "past" else f"{subject} {be} {text}", "past"
     if head in grammar.bases() and not _noun_use(head, after):
-        if after in {"me", "us"}:
-            return "", ""
         if carried or head in lexicon.words("statement_verbs.txt") or DATED.match(text):
             return f"{subject} {text}", "base"
         return "", ""
     return _nominal(text, parts, place, subject)
-
-
-_PARTICLES = frozenset(["down", "halfway", "back", "over", "away", "partway", "overdue"])
 
 
 _OTHERS_DO = word_set("subjects.others_do")
@@ -278,34 +195,10 @@ def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str
 def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     """ "not a fan of mushrooms", "not from here": said of the subject in hand."""
     second = grammar.bare(parts[1])
-    if second in {"a", "an"} and " since " in text:
-        has = "has" if carried and carried.lower() not in grammar.FIRST else "have"
-        return f"{carried or 'I'} {has} not had {' '.join(parts[1:])}", "state"
     if second in word_set("subjects.after_not") | lexicon.words("states.txt"):
         subject = carried or "I"
         return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "state"
-    if not carried and (second in grammar.ings() or second in word_set("subjects.not_being")) and len(parts) > 2:
-        return f"I am {text}", "state"
-    if carried and carried.lower() not in grammar.FIRST and _QUALITY.search(second):
-        return f"{carried} {'are' if _plural(carried) else 'is'} {text}", "noun"
     return "", ""
-
-
-_QUALITY = Pattern(r"(?:able|ible|ed|ive|ful|ous|able's|valid|open|free|due|included|allowed)$")
-"""Ends of adjectives that go on with the "is" of the clause before ("30%, not refundable")."""
-
-
-def _plural(subject: str) -> bool:
-    word = grammar.bare(subject.rsplit(maxsplit=1)[-1])
-    return word.endswith("s") and not word.endswith(("ss", "us"))
-
-
-def _no_longer(text: str, parts: list[str], place: int, carried: str) -> tuple[str, str]:
-    subject = carried or "I"
-    third = grammar.bare(parts[place + 2]) if place + 2 < len(parts) else ""
-    if third in grammar.bases() or third in grammar.thirds() or third in grammar.AUXILIARIES:
-        return f"{subject} {text}", "no longer"
-    return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "no longer"
 
 
 def _adjective(head: str, after: str) -> bool:
@@ -313,13 +206,10 @@ def _adjective(head: str, after: str) -> bool:
 
 
 def _noun_use(head: str, after: str) -> bool:
-    if (head == "left" and after in _BODY) or head in {"shut", "closed", "open"}:
-        return True
     return head in lexicon.words("nounish.txt") and after in _AFTER_NOUN
 
 
 _AFTER_NOUN = frozenset(["", "and", "or", "of", "is", "are", "was", "here", "only", "mostly", "please", "so", "but"])
-_BODY = word_set("subjects.body")
 
 
 def _time_only(parts: list[str]) -> bool:
@@ -353,12 +243,6 @@ def _here(words: str) -> str:
         return f"I am {words}" if parts[0].lower() in {"a", "an"} else f"I am {article(words)} {words}"
     if len(parts) <= 3 and all(grammar.is_name(part) for part in parts):
         return f"my name is {words}"
-    if grammar.bare(parts[-1]) == "brain":
-        return f"I have {article(words)} {words}"
-    if grammar.bare(parts[0]) in lexicon.words("states.txt"):
-        return f"I am {words}"
-    if len(parts) == 1 and not coreference.is_known_word(grammar.bare(parts[0])) and parts[0].isalpha():
-        return f"my name is {words.capitalize()}"
     return f"I am {words}" if any(grammar.bare(part) in _PLACE for part in parts) else f"I have {words}"
 
 
@@ -372,8 +256,6 @@ def _owned(text: str, parts: list[str]) -> str:
     verb = grammar.find_verb(parts, place)
     if head.endswith("'s") and head[:-2] in lexicon.pairs("kin.tsv"):
         return " ".join([*parts[:place], "my", lower_first(parts[place]), *parts[place + 1 :]])
-    if place + 1 < len(parts) and grammar.bare(parts[place + 1]) == "of" and head in lexicon.words("common_words.txt"):
-        return text
     if head in _OWN_SUBJECT or head.endswith("'s") or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
         return text
     if is_personal(parts[place:verb]):

@@ -34,7 +34,7 @@ def says_nothing_new(fact: Fact, memory: Neighbour) -> bool:
 
 
 def of_one_attribute(newer: str, older: str) -> bool:
-    """Whether two texts speak of one attribute of one subject; see `attributes.texts_same_attribute`."""
-    from perdure.pipeline.curation.rules.reconciliation import evidence
+    """Whether two texts speak of one attribute of one subject; see `structure.texts_same_attribute`."""
+    from perdure.pipeline.curation.rules.reconciliation import structure
 
-    return evidence.texts_same_attribute(newer, older)
+    return structure.texts_same_attribute(newer, older)

@@ -15,31 +15,31 @@ from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.memo import per_text
-from perdure.pipeline.curation.rules.reconciliation.evidence import (
-    Evidence,
-    evidence,
-    may_end,
-    one_attribute,
-    tells_change,
-)
+from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
-    is_apart,
+    is_detail,
     judge_all,
     judge_reading,
     may_be_known,
     may_retire,
+    of_one_attribute,
 )
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
-    RETIRE,
     Finding,
     Pair,
-    Verdict,
     content,
     everything,
     folded,
     generic,
+    other_value,
     uncovered,
+)
+from perdure.pipeline.curation.rules.reconciliation.structure import (
+    change_by_structure,
+    fills_field,
+    may_end,
+    tells_change,
 )
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read, read_slots
 from perdure.pipeline.curation.rules.slots.scan import concept_of, scan
@@ -89,7 +89,7 @@ def merged(pair: Pair, new_text: str) -> str:
 
     Where the fact only gives another value, the memory's own sentence with that value, if it says more.
     """
-    if not pair.whole or pair.new.mood.negated or pair.new.mood.ended:
+    if pair.new.mood.negated or pair.new.mood.ended:
         return new_text
     swapped = _swapped(pair)
     if swapped is not None:
@@ -207,12 +207,12 @@ class Weighed:
     """Whether the fact holds something that the memory plainly does not: a name, a value, another doer."""
 
 
-def weigh(pair: Pair, verdict: Verdict | None) -> Weighed:
-    """The probabilities for a pair with a cosine, with what the rules found of it.
+def weigh(finding: Finding) -> Weighed:
+    """The probabilities for a pair.
 
     A network of one hidden layer (tanh) over `evidence`, then softmax; `benchmarks/reconciliation/fit.py` fits it.
     """
-    found = evidence(pair, verdict)
+    found = evidence(finding.pair, finding.held)
     other, same, change = _network().odds(found)
     touching = found["covered_core"] > 0
     return Weighed(other, same, change, touching, news=any(found[name] > 0 for name in _NEWS))
@@ -247,25 +247,18 @@ def _network() -> _Network:
 WEIGHED_NEAR = 0.25
 """Cosine from which a memory is weighed at all."""
 CHANGE = 0.45
-"""Weighed probability of a change from which a memory is updated."""
+"""Weighed probability of a change from which a memory is updated, if by structure both tell one attribute."""
 CAUTIOUS_CHANGE = 0.75
 """The same where nothing in the fact speaks of a change and something of the memory would be lost, and where the two
 share a name and nothing else: a name makes all that is told of somebody look alike."""
-RULED_CHANGE = 0.5
-"""The same where a rule found the change."""
-LIKELY, CERTAIN, CERTAIN_CHANGE = 0.8, 0.9, 0.1
-"""A certain rule needs only this much (the evidence may veto it, but hardly), a likely one all of it."""
-TIE = 0.03
-"""How much nearer than its rivals a memory must be, where rules find as sure a change of each."""
 LINK = 0.3
 """The same from which the fact is linked to the memory (soft link)."""
 SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.3, 0.4
-"""Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so; the last where the
-two share no word that either is about."""
+"""Cosines that a memory needs to be taken for the same, or for what changed; the last where the two share no word that
+either is about."""
 SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
 """How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
 that names a near memory, and paraphrases are what the evidence sees least of."""
-_ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
 _TOLD_TO = Pattern(r"\bassistant(?: to (?:(?:always|never|not|please|only) )*(?P<verb>\w+)|: \")", re.IGNORECASE)
 _AND = Pattern(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
 
@@ -273,7 +266,9 @@ _AND = Pattern(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<t
 def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
     """What is to be done with a fact, given the memories near it in its scope.
 
-    Without cosines only the rules speak. A request to forget deletes what holds its matter and adds nothing.
+    A memory is retired on two witnesses: by structure both tell one attribute of one subject, and the evidence weighs
+    for a change. One witness alone makes a soft link.
+    A request to forget deletes what holds its matter and adds nothing.
     """
     matter = requested(fact.text, marked=fact.forget)
     if fact.forget or matter is not None:
@@ -286,98 +281,108 @@ def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
             return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
     findings = judge_all(fact, neighbours)
     together = _held_together(fact, neighbours, findings)
-    if together is not None:
-        return [together]
-    if not any(memory.similarity is not None for memory in neighbours):
-        return [_by_rule(fact, findings)]
-    return [_by_weight(fact, findings)]
+    return [together or _weighed(fact, findings)]
 
 
-def _surest(findings: Sequence[Finding]) -> Finding | None:
-    """The firm finding to carry out; none where two changes are as sure and no memory is nearer."""
-    firm = [finding for finding in findings if finding.firm]
-    if not firm:
-        return None
-    best = max(firm, key=_rank)
-    rivals = [finding for finding in firm if finding is not best and _rank(finding)[:2] >= _tied(best)]
-    changing = best.verdict is not None and best.verdict.relation != "same" and best.pair.similarity is not None
-    if rivals and changing and best.pair.near - max(rival.pair.near for rival in rivals) < TIE:
-        return None
-    return best
+def _weighed(fact: Fact, findings: Sequence[Finding]) -> Decision:
+    """Every near memory weighed: what surely holds the fact is tried first, then the likeliest change or sameness.
 
-
-def _rank(finding: Finding) -> tuple[int, float, float]:
-    verdict = finding.verdict
-    return (_ORDER[verdict.relation], verdict.confidence, finding.pair.near) if verdict else (0, 0.0, 0.0)
-
-
-def _tied(best: Finding) -> tuple[int, float]:
-    order, confidence, _ = _rank(best)
-    return order, confidence - 0.02
-
-
-def _by_rule(fact: Fact, findings: Sequence[Finding]) -> Decision:
-    best = _surest(findings)
-    if best is None or best.verdict is None:
-        return _add(fact, findings, ())
-    if best.verdict.relation == "same":
-        return Decision(event="NONE", target=best.pair.id, rule=best.verdict.rule, confidence=best.verdict.confidence)
-    return _update(fact, best, best.verdict.rule, best.verdict.confidence, findings)
-
-
-def _by_weight(fact: Fact, findings: Sequence[Finding]) -> Decision:
-    """Every near memory weighed: what a rule found surest is tried first, then the likeliest change or sameness."""
-    ruled = _surest(findings)
-    near = [finding for finding in findings if finding is ruled or finding.pair.near >= WEIGHED_NEAR]
-    weighed = [(finding, weigh(finding.pair, finding.verdict if finding.firm else None)) for finding in near]
-    weighed.sort(key=lambda each: (each[0] is ruled, max(each[1].change, each[1].same)), reverse=True)
+    What is only considered stands behind what is so: "thinking of moving" is not what a move ends.
+    """
+    near = [finding for finding in findings if finding.held or _is_near(finding)]
+    weighed = [(finding, weigh(finding)) for finding in near]
+    weighed.sort(
+        key=lambda each: (
+            each[0].held,
+            not _considered(each[0].pair.old),
+            _of_one_slot(each[0]),
+            0.0 if each[0].pair.similarity is not None else _shape(each[0].pair),
+            max(each[1].change, each[1].same),
+        ),
+        reverse=True,
+    )
     for finding, odds in weighed:
-        decision = _carried_out(fact, finding, odds, findings)
+        decision = _carried_out(fact, finding, odds)
         if decision is not None:
             return decision
-    linked = tuple(
+    links = tuple(
         finding.pair.id
         for finding, odds in weighed
-        if odds.change >= LINK and _of_one_attribute(finding) and not _apart(fact, finding)
+        if odds.change >= LINK and (_changes(finding) or of_one_attribute(finding)) and not _apart(fact, finding)
     )
-    return _add(fact, findings, linked, min((odds.other for _, odds in weighed), default=1.0))
+    return Decision(
+        event="ADD",
+        text=fact.text,
+        rule="add.linked" if links else "add",
+        confidence=min((odds.other for _, odds in weighed), default=1.0),
+        slots=read_slots(fact.text),
+        links=links,
+    )
 
 
-def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence[Finding]) -> Decision | None:
-    verdict = finding.verdict if finding.firm else None
-    near = finding.pair.near
-    changing = verdict is not None and verdict.relation != "same"
-    needed = _needed(verdict.confidence) if changing and verdict is not None else CHANGE
-    if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
-        needed = CAUTIOUS_CHANGE
-    likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
-    if _apart(fact, finding) or _instruct_apart(fact.text, finding.pair.old.text):
+def _is_near(finding: Finding) -> bool:
+    """Whether a memory is near enough to be weighed: by its cosine, by one attribute, else by the shape of the two."""
+    pair = finding.pair
+    if pair.near >= WEIGHED_NEAR or _of_one_slot(finding):
+        return True
+    return _speaks_alone(pair) and _shape(pair) > 0
+
+
+def _speaks_alone(pair: Pair) -> bool:
+    """Whether the shape of the two decides: no cosine is known, or the fact names the job of a field of work."""
+    return pair.similarity is None or fills_field(pair.new, pair.old)
+
+
+def _shape(pair: Pair) -> float:
+    return max(change_by_structure(pair.new, pair.old, pair.aliases).values(), default=0.0)
+
+
+def _of_one_slot(finding: Finding) -> bool:
+    """Whether both fill an attribute of which a person has one at a time, with another value."""
+    return not finding.apart and other_value(finding.pair.new, finding.pair.old)
+
+
+def _considered(reading: Reading) -> bool:
+    return reading.mood.planned or reading.mood.hedged
+
+
+def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None:
+    pair = finding.pair
+    if _apart(fact, finding) or _instruct_apart(fact.text, pair.old.text):
         return None
-    if odds.change >= needed and (changing or likely):
-        if verdict is not None and changing:
-            return _update(fact, finding, verdict.rule, (odds.change + verdict.confidence) / 2, findings)
-        doubted = finding.verdict is not None and finding.verdict.rule == "soft.typed"  # two visits
-        doubted = doubted or finding.pair.new.mood.hedged
-        if not finding.pair.new.mood.planned and (_says_so(finding) or (_of_one_attribute(finding) and not doubted)):
-            return _update(fact, finding, "weighed.change", odds.change, findings)
-    lenience = SAME_LENIENCE if near >= LENIENT_NEAR else 1.0
+    cautious = ((_of_one_name(finding) and not odds.touching) or not may_retire(pair)) and not _of_one_slot(finding)
+    needed = CAUTIOUS_CHANGE if cautious else CHANGE
+    likely = _of_one_slot(finding) or pair.near >= (CHANGE_NEAR if odds.touching else APART_NEAR)
+    barred = finding.held or _considered(pair.new) or is_detail(fact.text)
+    change = odds.change
+    if _speaks_alone(pair):
+        shaped = _shape(pair)
+        change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
+        needed = CHANGE if shaped else needed
+    if change >= needed and likely and not barred:
+        if of_one_attribute(finding):
+            return _update(fact, pair, change)
+        return None
+    lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
     known = odds.same * lenience > odds.other and odds.same > odds.change
-    alone = near >= SAME_NEAR and not odds.news and may_be_known(finding.pair)
-    if known and (verdict is not None or alone):
-        rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
-        return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
+    alone = pair.near >= SAME_NEAR and not odds.news and may_be_known(pair)
+    if (known or pair.similarity is None) and (finding.held or (alone and pair.similarity is not None)):
+        rule = "same.words" if finding.held else "weighed.same"
+        return Decision(event="NONE", target=pair.id, rule=rule, confidence=finding.held or odds.same)
     return None
 
 
-def _says_so(finding: Finding) -> bool:
-    """Whether the fact tells of a change, of nothing that a mark tells apart."""
+def _changes(finding: Finding) -> bool:
+    """Whether the fact tells of a change, of nothing that a mark tells apart: one witness."""
     new, old = finding.pair.new, finding.pair.old
     return not finding.apart and tells_change(new) and may_end(new, old)
 
 
-def _of_one_attribute(finding: Finding) -> bool:
-    pair = finding.pair
-    return not finding.apart and one_attribute(pair.new, pair.old, pair.aliases)
+def _update(fact: Fact, pair: Pair, sure: float) -> Decision:
+    text = without(pair) or merged(pair, fact.text)
+    return Decision(
+        event="UPDATE", text=text, target=pair.id, rule="weighed.change", confidence=sure, slots=read_slots(text)
+    )
 
 
 def _apart(fact: Fact, finding: Finding) -> bool:
@@ -407,59 +412,19 @@ def _of_one_name(finding: Finding) -> bool:
     return bool(owners - {"", USER})
 
 
-def _needed(confidence: float) -> float:
-    """The probability that a rule of some confidence needs beside it: the surer the rule, the less."""
-    share = min(1.0, max(0.0, (confidence - LIKELY) / (CERTAIN - LIKELY)))
-    return RULED_CHANGE - share * (RULED_CHANGE - CERTAIN_CHANGE)
-
-
-def _update(fact: Fact, finding: Finding, rule: str, confidence: float, findings: Sequence[Finding]) -> Decision:
-    ends = finding.verdict is not None and finding.verdict.relation == "ends"
-    text = without(finding.pair) or (fact.text if ends else merged(finding.pair, fact.text))
-    links = tuple(other.pair.id for other in findings if other is not finding and _may_follow(other))
-    return Decision(
-        event="UPDATE",
-        text=text,
-        target=finding.pair.id,
-        rule=rule,
-        confidence=confidence,
-        slots=read_slots(text),
-        links=links,
-    )
-
-
-def _may_follow(finding: Finding) -> bool:
-    """Whether a rule sees a change that it is not sure of, of the very attribute that the memory tells."""
-    found = finding.verdict is not None and finding.verdict.relation != "same"
-    return found and _of_one_attribute(finding)
-
-
-def _add(fact: Fact, findings: Sequence[Finding], linked: tuple[str, ...], sure: float = 1.0) -> Decision:
-    ruled = tuple(finding.pair.id for finding in findings if _may_follow(finding))
-    links = tuple(dict.fromkeys((*linked, *ruled)))
-    return Decision(
-        event="ADD",
-        text=fact.text,
-        rule="add.linked" if links else "add",
-        confidence=sure,
-        slots=read_slots(fact.text),
-        links=links,
-    )
-
-
 def _held_together(fact: Fact, neighbours: Sequence[Neighbour], findings: Sequence[Finding]) -> Decision | None:
     """A fact of two members that two memories hold: "speaks Danish and Polish"."""
     match = _AND.match(read(fact.text).text)
-    if match is None or any(finding.verdict and finding.verdict.relation in ("same", "ends") for finding in findings):
+    if match is None or any(finding.held for finding in findings):
         return None
     holding: list[Pair] = []
     for member in ("one", "two"):
         part = judge_reading(read(f"{match['head']} {match[member]}"), neighbours)
-        same = [finding for finding in part if finding.verdict is not None and finding.verdict.relation == "same"]
-        if not same:
+        best = max(part, key=lambda finding: (finding.held, finding.pair.near), default=None)
+        if best is None or not best.held:
             return None
-        holding.append(max(same, key=_rank).pair)
+        holding.append(best.pair)
     return Decision(event="NONE", target=holding[0].id, rule="same.members", confidence=0.9)
 
 
-__all__ = ["CHANGE", "LINK", "RETIRE", "decide"]
+__all__ = ["CHANGE", "LINK", "decide"]

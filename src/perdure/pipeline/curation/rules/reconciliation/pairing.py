@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 from perdure.domain.fact import Neighbour
 from perdure.pipeline.curation.rules.memo import per_reading, per_text
@@ -23,10 +22,6 @@ class Pair:
     memory: Neighbour
     similarity: float | None
     aliases: dict[str, str]
-    departed: frozenset[str] = frozenset()
-    """Names of those who, by the statements around, left or cannot come."""
-    whole: bool = True
-    """False where `old` reads one clause of a compound memory."""
 
     @property
     def id(self) -> str:
@@ -35,8 +30,11 @@ class Pair:
 
     @property
     def near(self) -> float:
-        """The cosine, 0 without an embedder: a rule that needs nearness then asks for words instead."""
-        return 0.0 if self.similarity is None else self.similarity
+        """The cosine; without an embedder, the share of the poorer text's concepts that stand in both."""
+        if self.similarity is not None:
+            return self.similarity
+        mine, theirs = everything(self.new), everything(self.old)
+        return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
 
 
 @cache
@@ -114,17 +112,12 @@ def everything(reading: Reading) -> frozenset[str]:
 def people(reading: Reading) -> frozenset[str]:
     """Who a statement names beside the user: names, else what they are to the user."""
     party = reading.party
-    named = set(party.name.split()) | {concept for concept in reading.names if concept not in aside_names(reading)}
+    aside = {name for chunk in reading.chunks if chunk.aside for name in chunk.names}
+    main = {name for chunk in reading.main for name in chunk.names}
+    named = set(party.name.split()) | {name for name in reading.names if name not in aside - main}
     relation = {concept_of(party.relation)} if party.relation and not party.name else set()
     spoken = {concept for concept in everything(reading) if (concept,) in relations()}
     return frozenset(named | relation | spoken)
-
-
-def aside_names(reading: Reading) -> frozenset[str]:
-    """Names that only a subordinate clause holds."""
-    aside = {name for chunk in reading.chunks if chunk.aside for name in chunk.names}
-    main = {name for chunk in reading.main for name in chunk.names}
-    return frozenset(aside - main)
 
 
 def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
@@ -250,39 +243,6 @@ def folded(text: str) -> str:
     return fold(" ".join(text.split())).strip(" .!;,")
 
 
-# A verdict: what one rule makes of a fact beside one memory.
-
-RETIRE = 0.7
-"""Confidence from which a finding changes a memory; a weaker one only links the two."""
-
-Relation = Literal["same", "refines", "replaces", "ends", "soft"]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a new fact stands to a memory, by which rule, and how sure that is (0 to 1)."""
-
-    relation: Relation
-    pair: Pair
-    rule: str
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A pair and what the rules made of it, None where they found nothing."""
-
-    pair: Pair
-    verdict: Verdict | None
-    apart: bool = False
-    """Whether a mark tells that the two are about different things (`attributes.different_things`)."""
-
-    @property
-    def firm(self) -> bool:
-        """Whether a rule found something that may change a memory."""
-        return self.verdict is not None and self.verdict.relation != "soft" and self.verdict.confidence >= RETIRE
-
-
 # Sameness: whether a memory already holds what a new fact says.
 
 STATES = frozenset(
@@ -323,16 +283,23 @@ SLIGHT = frozenset(
 """Verbs that leave it to their phrases to tell what is done."""
 
 
-def judge_same(pair: Pair) -> Verdict | None:
-    """A verdict that the memory holds the fact, in the same or other words; None otherwise."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A pair, how surely the memory holds the fact (0 where it does not), and whether the two are about different
+    things (`structure.different_things`)."""
+
+    pair: Pair
+    held: float
+    apart: bool = False
+
+
+def held_by(pair: Pair) -> float:
+    """How surely the memory holds the fact in the same or other words; 0 where it does not."""
     for new in (pair.new, pair.new.turned):
         for old in (pair.old, pair.old.turned):
-            if new is None or old is None:
-                continue
-            confidence = _holds(new, old, pair)
-            if confidence:
-                return Verdict("same", pair, "same.words", confidence)
-    return None
+            if new is not None and old is not None and (sure := _holds(new, old, pair)):
+                return sure
+    return 0.0
 
 
 def _holds(new: Reading, old: Reading, pair: Pair) -> float:
@@ -351,7 +318,7 @@ def _holds(new: Reading, old: Reading, pair: Pair) -> float:
     extra = {concept for concept in extra if concept in new.names or not generic(concept)}
     if new.verb in mine and uncovered({new.verb}, theirs) and not verbs_agree(new, old):
         return 0.0
-    if not _heads_held(new, old, mine):
+    if not heads_held(new, old, mine):
         return 0.0
     if extra:
         return 0.0
@@ -369,7 +336,7 @@ def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
     telling = {concept for concept in mine if not generic(concept)}
     if not telling or {c for c in uncovered(mine, theirs) if c in new.names or not generic(c)}:
         return 0.0
-    return 0.9 if _heads_held(new, old, mine) else 0.0
+    return 0.9 if heads_held(new, old, mine) else 0.0
 
 
 def moods_agree(new: Reading, old: Reading) -> bool:
@@ -434,6 +401,18 @@ def slots_conflict(new: Reading, old: Reading) -> bool:
     )
 
 
+def other_value(new: Reading, old: Reading) -> bool:
+    """Whether both fill an attribute of which a person has one at a time, with different values.
+
+    A second nephew has a name of his own, unless a change is told.
+    """
+    relation, many = new.party.relation, fold_set("reconcile_many.txt")
+    named = {slot.attribute for slot in new.slots} == {"name"} and relation.removeprefix("new ") in many
+    several = named or bool(set(new.topic) & concept_set("reconcile_many.txt"))
+    told = new.mood.changed and not relation.startswith("new ")
+    return slots_conflict(new, old) and (told or not several)
+
+
 def verbs_agree(new: Reading, old: Reading) -> bool:
     """Whether two statements with different verbs may tell of one thing: one of the verbs says little."""
     return new.verb == old.verb or bool({new.verb, old.verb} & SLIGHT) or bool(new.topic or old.topic)
@@ -444,7 +423,7 @@ def _turned_agree(new: Reading, old: Reading) -> bool:
     return (USER in new.concepts) == (USER in old.concepts) or USER not in new.concepts
 
 
-def _heads_held(new: Reading, old: Reading, mine: frozenset[str]) -> bool:
+def heads_held(new: Reading, old: Reading, mine: frozenset[str]) -> bool:
     """Whether no phrase of the memory is about something else that only borrows a word of the fact's.
 
     "has a motorbike" is not held by "has a motorbike licence": the licence is the phrase's head.
@@ -471,50 +450,9 @@ def akin(head: str, said: frozenset[str]) -> bool:
     return head in said or any(is_kind_of(head, one) or is_kind_of(one, head) for one in said)
 
 
-# Shifts: another typed value - an hour, a day, a sum - in statements that otherwise speak of the same.
+# Values: an hour, a day, a sum, of which one statement gives another than the other.
 
-_TYPED_NEAR = 0.45
-_CLOSE_DAYS = 21
-"""Days by which one event is put off or brought forward; what is further apart may be another one."""
-_MONTH = 30.4
 _HOURS = 24
-
-
-def typed(pair: Pair) -> Verdict | None:
-    """Another value of one type in statements that otherwise speak of the same."""
-    new, old = pair.new, pair.old
-    if not new.values or not old.values or not differing(new.values, old.values):
-        return None
-    if set(new.topic_values) != set(old.topic_values):
-        return None
-    mine, theirs = everything(new), everything(old)
-    lacking = {c for c in uncovered(mine, theirs) if not generic(c) and c != new.verb}
-    missing = {c for c in uncovered(theirs, mine) if not generic(c) and c != old.verb}
-    if lacking & new.names and missing & old.names:
-        return None
-    shared = {c for c in mine if covers(theirs, c) and not generic(c)}
-    if not shared:
-        return None
-    cue = new.mood.changed or new.mood.corrected
-    alike = new.verb == old.verb or {new.verb, old.verb} <= {"", "be", "have"} or bool(new.topic) != bool(old.topic)
-    if not cue and (new.mood.past or not alike):
-        return None
-    if not lacking and not missing:
-        if not cue and not (new.topic and old.topic) and (timed(new) or new.verb == ""):
-            return _moved(pair) or Verdict("soft", pair, "soft.typed", 0.5)  # two meetings, two visits
-        return Verdict("replaces", pair, "replace.typed", 0.9 if new.mood.changed else 0.82)
-    if new.verb == "mov" and same_party(new.party, old.party, pair.aliases) and new.topic == old.topic and _leads(new):
-        return Verdict("replaces", pair, "replace.typed-changed", 0.8)
-    if cue and (not lacking or not missing) and len(lacking | missing) <= 2 and pair.near >= _TYPED_NEAR:
-        return Verdict("replaces", pair, "replace.typed-changed", 0.8)
-    if new.mood.changed:
-        return Verdict("soft", pair, "soft.typed", 0.4)
-    return None
-
-
-def _leads(reading: Reading) -> bool:
-    """Whether a bare value is the first thing that a statement tells ("moved to once a week, for lack of money")."""
-    return bool(reading.chunks) and bool(reading.chunks[0].values) and not reading.chunks[0].concepts
 
 
 def timed(reading: Reading) -> bool:
@@ -530,38 +468,3 @@ def differing(mine: Iterable[Value], theirs: Iterable[Value]) -> bool:
     held = list(theirs)
     meet = [(a, b) for a in mine for b in held if comparable(a, b)]
     return bool(meet) and any(all(not fits(a, b) for x, b in meet if x is a) for a, _ in meet)
-
-
-def _moved(pair: Pair) -> Verdict | None:
-    """One event that is told for another day without a word of change: it starts or comes only once, or soon after.
-
-    What somebody else does on Saturdays they do no more on Sundays; the user may do one thing on several days.
-    """
-    new, old = pair.new, pair.old
-    if new.mood.past or old.mood.past or new.verb != old.verb:
-        return None
-    kinds = {value.kind for value in (*new.values, *old.values)}
-    others = new.party.kind != "user" or bool(new.topic)
-    if kinds == {"weekday"} and others and new.verb not in ("be", "have", "", "go", "meet"):
-        return Verdict("replaces", pair, "replace.moved", 0.82)
-    once = new.verb in concept_set("reconcile_once.txt")
-    if kinds <= {"date", "ordinal"} and once and _close(new.values, old.values):
-        return Verdict("replaces", pair, "replace.moved", 0.85)
-    return None
-
-
-def _close(mine: tuple[Value, ...], theirs: tuple[Value, ...]) -> bool:
-    """Whether two days are near in the calendar, as far as they are told."""
-    for one in mine:
-        for two in theirs:
-            if one.kind == two.kind == "date":
-                years = [value.date[0] for value in (one, two)]
-                months = [value.date[1] for value in (one, two)]
-                if None in months or (None not in years and years[0] != years[1]):
-                    return False
-                return abs(_day_of_year(one) - _day_of_year(two)) <= _CLOSE_DAYS
-    return True
-
-
-def _day_of_year(value: Value) -> float:
-    return (value.date[1] or 0) * _MONTH + (value.date[2] or 15)

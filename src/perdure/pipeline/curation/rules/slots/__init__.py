@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
 
 from perdure.domain.memory import Slots
+from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.slots.scan import (
     ARTICLES,
-    NAME,
-    SINCE,
     USER,
     Chunk,
     Mood,
@@ -23,7 +21,6 @@ from perdure.pipeline.curation.rules.slots.scan import (
     comparable,
     concept_of,
     fits,
-    fold,
     fold_set,
     is_kind_of,
     phrase_starts,
@@ -31,7 +28,6 @@ from perdure.pipeline.curation.rules.slots.scan import (
     rewrite,
     scan,
     stem,
-    stem_set,
     synonyms,
 )
 from perdure.pipeline.curation.rules.slots.subject import Predicate, Subject, read_predicate, read_subject
@@ -391,6 +387,9 @@ def read(text: str) -> Reading:
     return replace(reading, turned=turn_round(reading, predicate.said) or by_relation(reading))
 
 
+_FROM_A_PLACE = Pattern(r"\bfrom (?:the |an? |User's |their )?[A-ZÀ-Þ]")
+
+
 def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
     concepts = [*subject.topic, *([] if predicate.verb in LIGHT_VERBS else [predicate.verb])]
     names = set(subject.names)
@@ -405,6 +404,8 @@ def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
         slots = named_attribute(subject.party, subject.topic, predicate.verb, predicate.chunks)
     else:
         slots = fill(subject.party, predicate.verb, predicate.chunks)
+        if predicate.replaced and not _FROM_A_PLACE.search(text):  # "moved from redis to NATS" tells no home
+            slots = tuple(slot for slot in slots if slot.attribute != "home")
     return Reading(
         text=text,
         party=subject.party,
@@ -453,83 +454,3 @@ def _raw(text: str, start: int, end: int) -> str:
 
 
 # Answers: the questions that a statement answers, in one of several shapes ("the clay comes from Leiria": whence).
-
-_PARTS = {
-    "{THEC}": r"(?:[Tt]he|User's) ",
-    "{THE}": r"(?:the |User's |their )",
-    "{WHO}": r"(?P<v>(?!User (?!'))(?!(?:It|He|She|They|This|That|There)\b)[^\W\d_a-z][^,;:]{1,50}?)",
-    "{WHO2}": r"(?!User )(?!(?:It|He|She|They|This|That|There)\b)[^\W\d_a-z][^,;:]{1,50}?",
-    "{MATTER}": r"(?P<m>[\w][\w' -]{1,35}?)",
-    "{END}": rf"(?: for User| for (?:the|their) [a-z]+|,? now| already|{SINCE})*",
-    "{NAME}": NAME,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One question that a statement answers: its kind, what it is asked of, the answer's words, and its names."""
-
-    kind: str
-    matter: tuple[str, ...]
-    words: frozenset[str]
-    names: frozenset[str]
-    named: bool = False
-    """Whether a name says what it is asked of ("Bea walks Waffle")."""
-
-
-@per_text(8192)
-def answers(text: str) -> tuple[Answer, ...]:
-    """The questions that a statement in its plain shape (see `rewrite`) answers, in the order of the table."""
-    found: list[Answer] = []
-    for kind, pattern in _shapes():
-        match = pattern.match(text)
-        if match is None:
-            continue
-        parts = match.groupdict()
-        asked = kind + stem(fold(parts["k"].split()[0])) if parts.get("k") else kind
-        said = _content(parts["v"])
-        names = frozenset(concept for concept, name in said if name)
-        asked_of = _content(parts.get("m") or "")
-        matter = tuple(concept for concept, _ in asked_of)
-        words = frozenset(concept for concept, _ in said if _answers(kind, concept))
-        if words and (matter or not parts.get("m")):
-            found.append(Answer(asked, matter, words, names, bool(asked_of) and all(name for _, name in asked_of)))
-    return tuple(found)
-
-
-def _answers(kind: str, concept: str) -> bool:
-    """Whether a word can answer a kind of question: a rate is a number, a colour one of the colours."""
-    if kind == "colour":
-        return is_kind_of(concept, concept_of("colour"))
-    return kind == "rate" or not concept[0].isdigit()
-
-
-def _content(phrase: str) -> list[tuple[str, bool]]:
-    """The concepts and values of a phrase in order, each with whether it is a name."""
-    light, leads = stem_set("reconcile_light.txt"), fold_set("reconcile_leads.txt")
-    found: list[tuple[str, bool]] = []
-    tokens = join_phrases(type_values(scan(phrase)))
-    for place, token in enumerate(tokens):
-        if token.low == "'s" and place + 1 < len(tokens) and not tokens[place + 1].name:
-            found.clear()  # "Isla's brother Fergus" is not Isla
-        elif token.value is not None:
-            found.append((token.low, False))
-        elif (
-            token.stem
-            and not token.stop
-            and ((token.name and token.start > 0) or token.stem not in light)
-            and token.low not in (*leads, "user", "'s")
-        ):
-            found.append((token.stem, token.name))
-    return found
-
-
-@cache
-def _shapes() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    table = []
-    for line in lines("reconcile_answers.tsv"):
-        kind, _, pattern = line.partition("\t")
-        for name, part in _PARTS.items():
-            pattern = pattern.replace(name, part)
-        table.append((kind, re.compile(pattern)))
-    return tuple(table)

@@ -44,7 +44,6 @@ _TAIL = Pattern(
     r"moment|these days|so far|though|ofc|obviously|of course)| (?:yes|yep|yeah|will do|is fine|is good|works))+$",
     re.I,
 )
-_DROPPED_OBJECT = word_set("answers.dropped_object")
 
 
 def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
@@ -63,9 +62,6 @@ _WHO_DOES = Pattern(
     r"has|will|can|am|are)$",
     re.I,
 )
-_TIMES = Pattern(
-    r"^(?:once|twice|thrice|\w+ times|a few times|a couple of times|many times|several times|plenty|loads|lots)\b", re.I
-)
 
 
 def names_who(text: str) -> bool:
@@ -76,9 +72,6 @@ def names_who(text: str) -> bool:
 def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """A fragment put into the first open gap that fits it; [] if there is none."""
     for asked in list(frames):
-        if asked.wants == "yesno" and _TIMES.match(text) and " have " in f" {asked.statement} ":
-            frames.remove(asked)
-            return state(f"{asked.statement} {value_of(text)}", "answer", talk, sources)
         frame = _open_any(asked, frames)
         if not (frame.has_gap or frame.noun):
             continue
@@ -86,13 +79,7 @@ def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ..
         value = does.group("name") if does else value_of(text)
         if not value or not _fits(value, frame):
             continue
-        if frame.wants == "who" and value.lower() in {"me", "just me", "only me"}:
-            frames.remove(frame)
-            mine = re.sub(r"\b(?:is|are)\b", "am", frame.statement.replace(GAP, "I"), count=1)
-            return state(mine, "answer", talk, sources)
         statement = _filled(frame, value)
-        if frame.noun in word_set("answers.attributes") and not frame.statement and talk.thing:
-            statement = f"{talk.thing}'s {frame.noun} is {value}"
         if statement:
             frames.remove(frame)
             return state(statement, "answer", talk, sources)
@@ -125,8 +112,6 @@ def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
         return frame
     noun = match.group("noun")
     opened = Frame(frame.statement[: match.start()] + GAP, noun, "what", frame.label)
-    if re.match(r"I have $", frame.statement[: match.start()]) and noun.endswith("s"):
-        opened = Frame("", noun, "any", frame.label)
     frames[frames.index(frame)] = opened
     return opened
 
@@ -219,8 +204,6 @@ def state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) 
     if resolved is None:
         return []
     fact = statements.finish(resolved, talk)
-    if len(fact.split()) < 3:
-        return []
     draft = statements.make(fact, rule, talk, *sources)
     draft.confidence = 0.85
     coreference.note_thing(fact, talk)
@@ -229,9 +212,6 @@ def state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) 
 
 def _anchored(statement: str, talk: Discourse) -> str | None:
     """The statement with "it" and "that" named from what was said before."""
-    parts = statement.split()
-    if parts and grammar.bare(parts[0]) in {"that", "this", "these", "those"}:
-        return " ".join([talk.thing, *parts[1:]]) if talk.thing else None
     resolved = coreference.resolve(statement, talk)
     return resolved
 
@@ -254,60 +234,3 @@ def is_fragment(text: str) -> bool:
     verb = grammar.find_verb(parts)
     plural = len(parts) == 2 and verb == 1 and parts[1].endswith("s")
     return kind == "" or (kind == "noun" and ((len(parts) <= 3 and verb < 0) or plural))
-
-
-def _activity(statement: str) -> str:
-    """ "I smoke" as an activity: "smoking"."""
-    doing = re.fullmatch(r"I am (?:still |currently )?(?P<doing>[a-z]+ing [\w' -]{2,40})", statement)
-    if doing:
-        return doing.group("doing")
-    match = re.fullmatch(r"I (?:still |currently |usually )?([a-z]+)(?: (?:at all|much|regularly|now))?", statement)
-    base = match.group(1) if match else ""
-    return next((form for form, stem in grammar.ings().items() if stem == base), "") if base in grammar.bases() else ""
-
-
-def with_object(text: str, frame: Frame) -> str:
-    """ "sold it in spring" and "quit in september" with what the question was about in place of "it" or nothing."""
-    parts = text.split()
-    subject = frame.statement.split(maxsplit=1)[0] if frame.statement else ""
-    if grammar.is_name(subject) and len(parts) > 1 and grammar.bare(parts[0]) in _COMES_AND_GOES:
-        return f"{subject} {text}"
-    label = frame.label or _activity(frame.statement)
-    if not label or not parts:
-        return text
-    if _OF_A_THING.match(text):
-        thing = re.search(r"\b(?:my|the|a|an) (?P<noun>[\w-]+)", frame.statement)
-        return f"my {thing.group('noun')} {text}" if thing else text
-    head = grammar.bare(parts[0])
-    place = 1 if head not in {"i", "we"} else 2
-    verb = grammar.bare(parts[place - 1]) if len(parts) >= place else ""
-    if (
-        verb in {"gave", "threw", "traded"}
-        and place < len(parts)
-        and grammar.bare(parts[place]) in {"up", "away", "in", "out"}
-    ):
-        place += 1
-    after = grammar.bare(parts[place]) if place < len(parts) else ""
-    if after in {"it", "that", "them", "those"} and verb in grammar.pasts() and verb != "got":
-        return " ".join([*parts[:place], label, *parts[place + 1 :]])
-    bare_end = (
-        not after
-        or after in lexicon.words("prepositions.txt")
-        or grammar.is_time_word(after)
-        or after in {"last", "this", "ages", "a", "years", "two", "because"}
-    )
-    if verb in _DROPPED_OBJECT and bare_end and after not in {"to", "from", "out", "up"}:
-        if after == "a" and not (
-            (place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1]))) or "ago" in text
-        ):
-            return text
-        return " ".join([*parts[:place], label, *parts[place:]])
-    return text
-
-
-_COMES_AND_GOES = word_set("answers.comes_and_goes")
-"""Pasts that, in reply to a question about somebody, tell of that one ("came home on tuesday")."""
-_OF_A_THING = Pattern(
-    r"(?:expired|lapsed|ran out|broke down|conked out|fell through|got cancelled|was cancelled)\b", re.I
-)
-"""What happens to things, and not to the one who answers."""

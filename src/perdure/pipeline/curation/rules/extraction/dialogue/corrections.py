@@ -2,102 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.rules.extraction import coreference, grammar
-from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft, kin_gender
+from perdure.pipeline.curation.rules.extraction import grammar
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 
 # Sentences that open by naming what they correct: "A correction about Lorna: she flies in on the 5th".
-
-_TOPIC = r"(?P<topic>(?!you\b)[^:,.;!?-]{2,50}?)"
-_ON = r"(?:on|about|re|regarding|concerning|as to|as regards|with|for|to|in)"
-_SELF = (
-    r"(?:i|we)(?: (?:must|have to|need to|should|ought to|had better|would like to|want to|may|might))?(?: also| just)?"
-)
-_OPENERS: tuple[Pattern, ...] = tuple(
-    Pattern(rf"^(?:(?:and|oh|also|actually|sorry|no|ps|p\.s\.?|by the way)[, ]+)*{form}(?P<rest>.*)$", re.I)
-    for form in (
-        rf"(?:(?:an?|one|my|another|small|quick|slight|minor|little|further|important) )*(?:corrections?|amendments?|"
-        rf"errat(?:um|a)|clarification|rectification)(?: {_ON} {_TOPIC})? ?(?::|,| -+|;) ?",
-        rf"(?:(?:an?|one|another|small|quick|slight|minor) )*(?:updates?|changes?|news|fix|word) (?:on|about|re|"
-        rf"regarding|concerning) {_TOPIC} ?(?::| -+|;) ?",
-        rf"{_SELF} correct (?:myself|ourselves|what (?:i|we) said|that|an error|a mistake) {_ON} {_TOPIC}"
-        r"(?: ?(?::|,| -+|;) ?|$)",
-        rf"{_SELF} (?:had|got|have got|had got|have) (?:it|that|this|things) (?:all |quite |completely )?wrong "
-        rf"{_ON} {_TOPIC}(?: ?(?::|,| -+|;) ?|$)",
-        rf"{_SELF} (?:was|were) (?:\w+ )?(?:wrong|mistaken|mixed up|confused) {_ON} {_TOPIC}(?: ?(?::|,| -+|;) ?|$)",
-        rf"{_SELF} (?:made|have made) (?:a|an) (?:\w+ )?(?:mistake|slip|error|blunder) {_ON} {_TOPIC}"
-        r"(?: ?(?::|,| -+|;) ?|$)",
-        rf"{_SELF} (?:misspoke|mistyped|misremembered|misread|muddled|misled you) {_ON} {_TOPIC}(?: ?(?::|,| -+|"
-        rf";) ?|$)",
-        rf"{_SELF} (?:got|had|have got|told you|gave you) {_TOPIC} (?:all )?(?:wrong|mixed up)(?: ?(?::|,| -+|;) ?|$)",
-        rf"{_SELF} (?:had|got|have got) (?:it|that|this|things) (?:all |quite |completely )?wrong(?: ?(?::|,| -+|;) ?)",
-    )
-)
-_SORRY = Pattern(
-    r"[,;.]? (?:i (?:mis\w+|got (?:it|that) wrong|mixed \w+ up|was wrong|told you wrong)|my (?:mistake|bad|error)|"
-    r"sorry|apologies|typo|not what i said)[.!]*$",
-    re.I,
-)
-_THEY = Pattern(r"^(?P<head>it|this|that|they|these|those|he|she) (?=\w)", re.I)
-
-
-def read_amendment(sentence: str, talk: Discourse) -> str | None:
-    """The sentence without its opener and with what it names for "it" or "she"; None if it has no such opener.
-
-    "" where it says no more than what is to be corrected; what follows then speaks of that.
-    """
-    if len(sentence) > 400:
-        return None
-    for pattern in _OPENERS:
-        match = pattern.match(sentence)
-        if match is None:
-            continue
-        talk.own = True  # who corrects has told of his own before
-        topic = (match.groupdict().get("topic") or "").strip()
-        _meet(topic, talk)
-        rest = _SORRY.sub("", match.group("rest").strip(" ,")).strip(" ,.")
-        return _named(topic, rest, talk) if rest else ""
-    return None
-
-
-def _meet(topic: str, talk: Discourse) -> None:
-    """What is corrected is what is spoken of from here."""
-    if not topic:
-        return
-    head = grammar.bare(topic.rsplit(maxsplit=1)[-1])
-    known = talk.names.get(head)
-    if known or (grammar.is_name(topic.split(maxsplit=1)[0]) and not coreference.is_known_word(head)):
-        talk.meet(known or topic, talk.gender if known == talk.person else "n")
-        return
-    display = re.sub(r"^(?:my|our)\b", f"{talk.who}'s", topic)
-    if kin_gender(head):
-        talk.meet(display, kin_gender(head))
-        return
-    talk.thing = talk.topic = display
-    if _plural(topic):
-        talk.group = display
-
-
-def _named(topic: str, rest: str, talk: Discourse) -> str:
-    """What is left, with the topic for the pronoun that stands for it, or with "is" before a mere value."""
-    if not topic:
-        return rest
-    known = talk.names.get(topic.lower(), topic)
-    pointed = _THEY.match(rest)
-    if pointed:
-        return f"{known} {rest[pointed.end() :]}"
-    parts = rest.split()
-    if grammar.subject_of(parts) or grammar.find_verb(parts) >= 0:
-        return rest
-    return f"{known} {'are' if _plural(topic) else 'is'} {rest}"
-
-
-def _plural(topic: str) -> bool:
-    head = grammar.bare(topic.rsplit(maxsplit=1)[-1])
-    return head.endswith("s") and not head.endswith(("ss", "us", "is"))
 
 
 _MONTH = (
@@ -151,6 +62,8 @@ _ANY_SUBJECT = frozenset(
     | {"total", "sum", "number", "amount", "figure", "one", "answer", "deadline", "start", "end"}
 )
 """Subjects of a correction that stand for whatever was said before it."""
+
+
 _NOT = Pattern(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
 _NOT_FIRST = Pattern(
     r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I
@@ -176,55 +89,6 @@ def is_cued(text: str) -> bool:
             re.I,
         )
     )
-
-
-def apply_correction(sentence: str, talk: Discourse, source: int) -> bool:
-    """Whether the sentence corrects the fact told last; that fact is then replaced in `talk`."""
-    if sentence.startswith("*"):
-        return _starred(sentence, talk, source)
-    swapped = _swap_named(sentence, talk, source)
-    if swapped:
-        return True
-    if re.match(r"not\b", sentence, re.I) and len(sentence.split()) < 4 and typed(sentence):
-        return True
-    cue = _CUE.match(sentence)
-    if cue is None:
-        return False
-    rest = sentence[cue.end() :].strip(" .!,")
-    rest = re.sub(r"(?:,? (?:now|then|instead|sorry|actually|lol|not \w+|my mistake))+$", "", rest, flags=re.I)
-    value = typed(rest)
-    if value is None or len(rest) > len(value[1]) + 14:
-        return False
-    return _replace_value(value[0], value[1], _about(rest), talk, source)
-
-
-def _about(rest: str) -> str | None:
-    """What a correction names as its own subject: "The surgery is in April" corrects no month of anything else."""
-    subject = _SUBJECT.match(rest)
-    noun = subject.group("noun").lower() if subject else ""
-    return noun if noun and noun not in _ANY_SUBJECT else None
-
-
-def _replace_value(kind: str, new: str, about: str | None, talk: Discourse, source: int) -> bool:
-    pattern = dict(TYPES)[kind]
-    for draft in reversed(talk.drafts[-6:]):
-        old = pattern.search(draft.text)
-        if draft.forget or old is None or (about is not None and about not in draft.text.lower()):
-            continue
-        if old.group().lower() == new.lower():
-            return True
-        lead = (
-            "the "
-            if new.lower().startswith("the ") is False
-            and old.group().lower().startswith("the ")
-            and kind == "date"
-            and not re.search(_MONTH, new, re.I)
-            else ""
-        )
-        text = draft.text[: old.start()] + lead + new + draft.text[old.end() :]
-        _put(talk, draft, text, source)
-        return True
-    return False
 
 
 def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
@@ -253,17 +117,46 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(new)}(?!\w)", draft.text, re.I) for draft in talk.drafts[-4:])
 
 
-def _starred(sentence: str, talk: Discourse, source: int) -> bool:
-    """ "*cork": the word most like it in the last fact was mistyped."""
-    word = re.match(r"\*+ ?([\w'-]+)", sentence)
-    drafts = [draft for draft in talk.drafts[-3:] if not draft.forget]
-    if word is None or not drafts:
+def apply_correction(sentence: str, talk: Discourse, source: int) -> bool:
+    """Whether the sentence corrects the fact told last; that fact is then replaced in `talk`."""
+    if _swap_named(sentence, talk, source):
+        return True
+    cue = _CUE.match(sentence)
+    if cue is None:
         return False
-    new = word.group(1)
-    near = difflib.get_close_matches(new.lower(), [part.lower() for part in drafts[-1].text.split()], n=1, cutoff=0.5)
-    if near:
-        _put(talk, drafts[-1], re.sub(rf"(?<!\w){re.escape(near[0])}(?!\w)", new, drafts[-1].text, flags=re.I), source)
-    return True
+    rest = sentence[cue.end() :].strip(" .!,")
+    rest = re.sub(r"(?:,? (?:now|then|instead|sorry|actually|lol|not \w+|my mistake))+$", "", rest, flags=re.I)
+    value = typed(rest)
+    if value is None or len(rest) > len(value[1]) + 14:
+        return False
+    return _replace_value(value[0], value[1], _about(rest), talk, source)
+
+
+def _about(rest: str) -> str | None:
+    """What a correction names as its own subject: "The surgery is in April" corrects no month of anything else."""
+    subject = _SUBJECT.match(rest)
+    noun = subject.group("noun").lower() if subject else ""
+    return noun if noun and noun not in _ANY_SUBJECT else None
+
+
+def _replace_value(kind: str, new: str, about: str | None, talk: Discourse, source: int) -> bool:
+    pattern = dict(TYPES)[kind]
+    for draft in reversed(talk.drafts[-6:]):
+        old = pattern.search(draft.text)
+        if draft.forget or old is None or (about is not None and about not in draft.text.lower()):
+            continue
+        lead = (
+            "the "
+            if new.lower().startswith("the ") is False
+            and old.group().lower().startswith("the ")
+            and kind == "date"
+            and not re.search(_MONTH, new, re.I)
+            else ""
+        )
+        text = draft.text[: old.start()] + lead + new + draft.text[old.end() :]
+        _put(talk, draft, text, source)
+        return True
+    return False
 
 
 def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
@@ -318,12 +211,6 @@ def _same_slot(old: Draft, new: Draft) -> bool:
     if left[0] != right[0] or old.text.lower() == new.text.lower():
         return False
     was, now = left[1], right[1]
-    if was[0] == now[0] == "is" and len(was) > 1 and len(now) > 1:
-        called = {"called", "named"}
-        if was[1] in called or now[1] in called:
-            return _alike(was[-1], now[-1])
-    if was[0] != now[0] and not {was[0], now[0]} <= {"is", "was", "will", "holds", "holding"}:
-        return False
     kinds = {kind for kind, pattern in TYPES if pattern.search(" ".join(was))}
     shared = {kind for kind, pattern in TYPES if pattern.search(" ".join(now))} & kinds
     placed = {word for word in was if word in _JOINTS} & {word for word in now if word in _JOINTS}
@@ -337,7 +224,3 @@ def _split_value(text: str) -> tuple[str, list[str]] | None:
         return None
     subject = " ".join(parts[:verb]).lower().removeprefix("the ")
     return subject, [grammar.bare(part) for part in parts[verb:]]
-
-
-def _alike(left: str, right: str) -> bool:
-    return left != right and difflib.SequenceMatcher(None, left, right).ratio() > 0.55

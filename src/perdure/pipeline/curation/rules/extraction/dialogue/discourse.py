@@ -56,8 +56,6 @@ class Discourse:
     """The noun that ended the user's own last question: what "mine" means after it."""
     mentioned: tuple[int, str] = (-1, "")
     """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
-    pending: list[str] = field(default_factory=list)
-    """Predicates told of somebody who is yet to be named."""
     names: MutableMapping[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
     kin: MutableMapping[str, str] = field(default_factory=dict)
@@ -85,7 +83,6 @@ class Discourse:
         return replace(
             self,
             waiting=[replace(draft) for draft in self.waiting],
-            pending=list(self.pending),
             names=dict(self.names),
             kin=dict(self.kin),
             drafts=[replace(draft) for draft in self.drafts],

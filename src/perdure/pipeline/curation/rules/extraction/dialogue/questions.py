@@ -150,10 +150,7 @@ def read(assistant: str) -> list[Frame]:
     places = [place for place, sentence in enumerate(said) if sentence.question]
     for place in places[-3:]:
         before = said[place - 1].text if place and not said[place - 1].question else ""
-        if before and _STILL_SO.match(said[place].text):
-            frames.extend(_frames(before))
-        else:
-            frames.extend(_of_what_was_said(frame, before) for frame in _frames(said[place].text))
+        frames.extend(_of_what_was_said(frame, before) for frame in _frames(said[place].text))
     if not places and said and re.search(r"\b(?:you|your|you're|you've|still)\b|^so\b", said[-1].text, re.I):
         frames.extend(frame for frame in _frames(said[-1].text) if frame.wants == "yesno" and frame.statement)
     return frames
@@ -178,44 +175,10 @@ def _of_what_was_said(frame: Frame, before: str) -> Frame:
     )
 
 
-_STILL_SO = Pattern(
-    r"^(?:shall|should|do you want me to|would you like me to|can|may)(?: i)? (?:leave|keep) (?:it|that|this|them|"
-    r"those)(?: (?:as (?:it|that|they) (?:is|are)|that way|like that|like this|unchanged|there|so|as is))?(?: then| "
-    r"for now)?$|^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|"
-    r"valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|correct|"
-    r"going|on|the plan)\b.*|same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|"
-    r"changes|news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
-    re.I,
-)
-
-
-_KEEPS = Pattern(
-    r"^(?:(?:so|and|ok|okay|great|sure|now),? )*(?:shall i|should i|would you like me to|do you want me to|"
-    r"can i|want me to) (?P<what>(?:keep|always|still|continue|stop) .+)$",
-    re.I,
-)
-
-
 def _frames(question: str) -> list[Frame]:
     question = plain(question)
-    keeps = _KEEPS.match(question)
-    if keeps:
-        return [
-            Frame(
-                f"I want the assistant to {swap(keeps.group('what'))}",
-                wants="yesno",
-                label=label_of(swap(keeps.group("what"))),
-            )
-        ]
     led = _LEAD.sub("", question)
     text = _TAGS.sub("", noted(swap(led).strip(" ,")))
-    if (
-        led != question
-        and re.search(r"\byou mentioned\b", question, re.I)
-        and not text.lower().startswith(("i ", "my ", "that ", "is ", "are "))
-        and grammar.find_verb(text.split()) < 0
-    ):
-        text = f"I am {text}" if grammar.bare(text.split()[0]) in grammar.ings() else f"I have {text}" if text else text
     if is_offer(question) or is_offer(led):
         return []
     asks = re.split(
@@ -227,9 +190,6 @@ def _frames(question: str) -> list[Frame]:
     frames: list[Frame] = []
     for ask in asks:
         frame = _frame(_TAGS.sub("", ask.strip(" ,")), bool(frames))
-        if frame and frame.wants == "long" and not frame.statement and frames and frames[-1].has_gap:
-            base = " ".join(frames[-1].statement.replace(GAP, "").split())
-            frame = Frame(f"{base} for {GAP}", wants="long", label=frames[-1].label)
         if frame:
             frames.append(frame)
     return frames
@@ -240,17 +200,16 @@ _LIVING = Pattern(
     r"profession|line of work|trade)$",
     re.I,
 )
-_COUNTED = Pattern(
-    r"^how many (?P<noun>[\w' -]{2,30}?) (?P<verb>(?:are|were|will be|is) [\w' -]+|come|live there|use it)$", re.I
+_CALL_ME = Pattern(
+    r"^(?:what|how) (?:should|shall|can|may|would) .{1,30}?\b(?:call|address) (?:me|I)\b|^what (?:do|"
+    r"should) .{2,20} call me",
+    re.I,
 )
 
 
 def _frame(text: str, follows: bool) -> Frame | None:
     if _LIVING.match(text):
         return Frame(f"I work as {GAP}", noun="", wants="job", label="my job")
-    counted = _COUNTED.match(text)
-    if counted and not re.search(r"\b(?:I|we|my|there)\b", text):
-        return Frame(f"{GAP} {counted.group('noun')} {counted.group('verb')}", noun=counted.group("noun"), wants="many")
     if _CALL_ME.match(text):
         return Frame(f"I want to be called {GAP}", wants="what", label="my name")
     match = _WH.match(text)
@@ -259,19 +218,9 @@ def _frame(text: str, follows: bool) -> Frame | None:
     parts = text.split()
     if not parts:
         return None
-    own = _OWN_NOUN.match(text)
-    if own and own.group("noun").lower() == "age":
-        return Frame(f"I am {GAP}", noun="age", wants="old", label=text)
-    if own:
-        return Frame(f"my {own.group('noun')} is {GAP}", noun=own.group("noun"), wants="what", label=text)
     if grammar.bare(parts[0]) in grammar.AUXILIARIES:
         statement, _ = uninvert(parts)
         return _alternative(statement) if statement else None
-    unknown = re.match(
-        r"^(?:any\w*|some\w*)(?: else)?(?: [a-z]+)? (?:that )?(I (?:don't |can't |won't |do not )?\w+)$", text, re.I
-    )
-    if unknown:
-        return Frame(f"{unknown.group(1)} {GAP}", wants="what", label="")
     if len(parts) == 1 and grammar.bare(parts[0]) in grammar.ings():
         return None  # one of several suggestions ("Pottery? Birdwatching?")
     if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(
@@ -283,40 +232,15 @@ def _frame(text: str, follows: bool) -> Frame | None:
     return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
 
 
-_CALL_ME = Pattern(
-    r"^(?:what|how) (?:should|shall|can|may|would) .{1,30}?\b(?:call|address) (?:me|I)\b|^what (?:do|"
-    r"should) .{2,20} call me",
-    re.I,
-)
-_OWN_NOUN = Pattern(
-    r"^my (?P<noun>(?:[\w-]+'s )?(?:first |last |middle |full )?name|(?:[\w-]+'s )(?:age|birthday|job)|age|name|"
-    r"budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$",
-    re.I,
-)
-
-
 def _elliptic(parts: list[str]) -> Frame | None:
     words = parts[1:] if grammar.bare(parts[0]) == "ever" else parts
     first = grammar.bare(words[0]) if words else ""
-    if first == "any" and re.match(
-        r"any (?:updates?|news|plans|decisions?|verdict|questions|thoughts|ideas|changes?|luck|progress|preference)\b",
-        " ".join(words),
-        re.I,
-    ):
-        return Frame("", label=label_of(" ".join(words)))
     if first == "any":
         return Frame(f"I have {' '.join(words)}", wants="yesno", label=label_of(" ".join(words[1:])))
-    if first == "got":
-        return Frame(f"I have {' '.join(words[1:])}", wants="yesno", label=label_of(" ".join(words[1:])))
-    if first == "been":
-        return Frame(f"I have {' '.join(words)}", wants="yesno")
     return Frame(f"I am {' '.join(words)}", wants="yesno", label=label_of(" ".join(words)))
 
 
 def _alternative(statement: str) -> Frame:
-    either = re.fullmatch(r"(I|we) (\w+) or (\w+)", statement)
-    if either and either.group(2) in grammar.bases() and either.group(3) in grammar.bases():
-        return Frame(f"{either.group(1)} {GAP}", wants="verb")
     match = re.match(
         r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|"
         r"take)\b) (.*) or (.*)$",
@@ -331,8 +255,6 @@ def _alternative(statement: str) -> Frame:
 def _wh(match: re.Match[str]) -> Frame | None:
     wh, measure = match.group("wh").lower(), (match.group("measure") or "").strip().lower()
     prep, rest = (match.group("prep") or "").strip().lower(), match.group("rest").strip()
-    if match.group().lower().startswith((f"{wh}'s",)):
-        rest = f"is {rest}"
     parts = rest.split()
     noun: list[str] = []
     while (
@@ -353,8 +275,6 @@ def _wh(match: re.Match[str]) -> Frame | None:
 
 def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
     if wh in {"what", "which", "how"} and thing and measure in ("", "many", "much"):
-        if thing.split(maxsplit=1)[0].lower() in {"about", "of", "to"}:
-            return Frame("", label=label_of(" ".join(thing.split()[1:])))
         return Frame("", noun=thing, wants="many" if measure else "what", label=label_of(thing))
     return Frame("", wants=measure or wh)
 
@@ -369,33 +289,8 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
                 r" (?:getting on|going|doing|coming along|working out|feeling|these days)\b.*$", "", " ".join(parts[1:])
             ),
         )
-    if (
-        wh == "who"
-        and len(parts) > 1
-        and grammar.subject_of(parts[1:]) == ""
-        and be
-        and (
-            grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt")
-            or grammar.bare(parts[1]) in grammar.ings()
-        )
-    ):
-        return Frame(f"{GAP} {' '.join(parts)}", wants="who")
     if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
         return _identity(measure, thing, parts, aux)
-    if (
-        be
-        and wh in {"where", "when"}
-        and len(parts) > 1
-        and grammar.bare(parts[1]) not in grammar.FIRST
-        and not any(
-            grammar.bare(part) in grammar.ings()
-            or grammar.bare(part) in grammar.pasts()
-            or grammar.bare(part) in {"due", "open"}
-            for part in parts[2:]
-        )
-    ):
-        subject = re.sub(r" (?:this|next) (?:year|week|month|time)$", "", " ".join(parts[1:]))
-        return Frame(f"{subject} {aux} {GAP}", wants=wh, label=label_of(subject))
     statement, verb = uninvert(parts)
     if not statement:
         return None
@@ -406,8 +301,6 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
         place = after_verb(words, verb)
         return Frame(" ".join([*words[:place], slot, *words[place:]]), noun=thing, wants=measure, label=thing or label)
     if wh in {"what", "which", "who", "whom", "whose"}:
-        if thing.lower() in {"time", "day", "date", "year", "month"}:
-            return Frame(f"{statement} {GAP}", noun=thing, wants="when", label=label)
         place = after_verb(words, verb)
         gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
         named = (

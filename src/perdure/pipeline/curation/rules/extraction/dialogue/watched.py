@@ -16,7 +16,7 @@ from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discou
 
 COLLECTIONS = ("names", "kin", "drafts")
 """Fields that are watched entry by entry."""
-LISTS = ("waiting", "pending")
+LISTS = ("waiting",)
 """Fields that hold a list which is changed in place: looking at one may be changing it."""
 
 
