@@ -39,6 +39,7 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
     change_by_structure,
     fills_field,
     may_end,
+    one_attribute,
     tells_change,
 )
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read, read_slots
@@ -308,7 +309,7 @@ def _weighed(fact: Fact, findings: Sequence[Finding]) -> Decision:
     links = tuple(
         finding.pair.id
         for finding, odds in weighed
-        if odds.change >= LINK and (_changes(finding) or of_one_attribute(finding)) and not _apart(fact, finding)
+        if odds.change >= LINK and _may_follow(finding) and not _apart(fact, finding)
     )
     return Decision(
         event="ADD",
@@ -370,6 +371,12 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         rule = "same.words" if finding.held else "weighed.same"
         return Decision(event="NONE", target=pair.id, rule=rule, confidence=finding.held or odds.same)
     return None
+
+
+def _may_follow(finding: Finding) -> bool:
+    """Whether one witness at least speaks for a change."""
+    new, old = finding.pair.new, finding.pair.old
+    return _changes(finding) or (not finding.apart and one_attribute(new, old, finding.pair.aliases))
 
 
 def _changes(finding: Finding) -> bool:

@@ -19,7 +19,9 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     folded,
     generic,
     held_by,
+    other_value,
     same_party,
+    slots_conflict,
     uncovered,
 )
 from perdure.pipeline.curation.rules.reconciliation.structure import (
@@ -215,5 +217,7 @@ def of_one_attribute(finding: Finding) -> bool:
     pair = finding.pair
     if finding.apart or two_occasions(pair.new, pair.old):
         return False
+    if slots_conflict(pair.new, pair.old) and not other_value(pair.new, pair.old):
+        return False  # a second dog has a name of its own
     told = pair.near >= TOLD_NEAR and tells_change(pair.new) and subjects_meet(pair.new, pair.old, pair.aliases)
     return told or one_matter(pair.new, pair.old, pair.aliases)

@@ -146,7 +146,7 @@ def one_attribute(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
     if not parties_agree(new, old, aliases):
         return False
     if {slot.attribute for slot in new.slots} & {slot.attribute for slot in old.slots}:
-        return other_value(new, old) or not slots_conflict(new, old)
+        return True
     mine, theirs = topic_of(new), topic_of(old)
     if topics_agree(mine[0], theirs[0]) >= AGREEING:
         plain = tells_change(new) or bool(new.values) or bool(new.names) == bool(old.names)
