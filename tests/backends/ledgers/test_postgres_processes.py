@@ -216,7 +216,7 @@ async def test_a_lock_is_held_until_the_transaction_of_its_lost_holder_is_over(s
         await lock.__aenter__()
         inside, go_on = threading.Event(), threading.Event()
 
-        def slowly(transaction) -> None:
+        def slowly(*_given: object) -> None:
             inside.set()
             assert go_on.wait(SOON)
 

@@ -19,11 +19,11 @@ from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, ev
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
     is_detail,
+    is_witnessed,
     judge_all,
     judge_reading,
     may_be_known,
     may_retire,
-    of_one_attribute,
 )
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
@@ -36,11 +36,13 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     uncovered,
 )
 from perdure.pipeline.curation.rules.reconciliation.structure import (
+    AGREEING,
     change_by_structure,
     fills_field,
     may_end,
     one_attribute,
     tells_change,
+    topics_agree,
 )
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read, read_slots
 from perdure.pipeline.curation.rules.slots.scan import concept_of, scan
@@ -267,8 +269,8 @@ _AND = Pattern(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<t
 def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
     """What is to be done with a fact, given the memories near it in its scope.
 
-    A memory is retired on two witnesses: by structure both tell one attribute of one subject, and the evidence weighs
-    for a change. One witness alone makes a soft link.
+    A memory is retired on two witnesses: the evidence weighs for a change, and by structure both tell one attribute of
+    one subject, or their words are much alike. One witness alone makes a soft link.
     A request to forget deletes what holds its matter and adds nothing.
     """
     matter = requested(fact.text, marked=fact.forget)
@@ -361,7 +363,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
     if change >= needed and likely and not barred:
-        if of_one_attribute(finding):
+        if is_witnessed(finding):
             return _update(fact, pair, change)
         return None
     lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
@@ -393,6 +395,9 @@ def _update(fact: Fact, pair: Pair, sure: float) -> Decision:
 
 
 def _apart(fact: Fact, finding: Finding) -> bool:
+    new, old = finding.pair.new.topic, finding.pair.old.topic
+    if topics_agree(new, old) >= AGREEING:
+        return False  # two street names share no word, and are one person's address
     return tell_apart(fact.text, finding.pair.old.text, of_one_name=_of_one_name(finding))
 
 

@@ -30,6 +30,7 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
     subjects_meet,
     tells_change,
     told_by_sign,
+    topics_agree,
     two_occasions,
 )
 from perdure.pipeline.curation.rules.slots import USER, Party, Reading, comparable, fits, read
@@ -100,6 +101,10 @@ def _held_by_clause(pair: Pair) -> float:
 
 # Caution: where weighing alone, with no rule behind it, may neither retire a memory nor take a fact for known.
 
+ALIKE = 0.6
+"""Cosine from which two statements are so alike that likeness is the second witness of a change where structure is
+silent. On unread items (reconcile_held) it takes accuracy from .81 to .83 with 2 collateral as before, and on `talk`
+false retirements from .8 to 1.1 per 100 facts; .55 has 1.5, no likeness needed 2.5."""
 TOLD_NEAR = 0.65
 """Cosine from which a fact that tells of a change is about what the memory tells, if their subjects meet."""
 SAME_ALONE = 0.74
@@ -215,9 +220,21 @@ def of_one_attribute(finding: Finding) -> bool:
     A told change of what is said in nearly the same words is one as well: "got over the fear of flying".
     """
     pair = finding.pair
-    if finding.apart or two_occasions(pair.new, pair.old):
+    if not _of_one_occasion(finding):
         return False
-    if slots_conflict(pair.new, pair.old) and not other_value(pair.new, pair.old):
-        return False  # a second dog has a name of its own
     told = pair.near >= TOLD_NEAR and tells_change(pair.new) and subjects_meet(pair.new, pair.old, pair.aliases)
     return told or one_matter(pair.new, pair.old, pair.aliases)
+
+
+def is_witnessed(finding: Finding) -> bool:
+    """Whether a change that is weighed has a second witness: one attribute by structure, or statements much alike."""
+    new, old = finding.pair.new, finding.pair.old
+    topics = not (new.topic and old.topic) or topics_agree(new.topic, old.topic) > 0
+    return of_one_attribute(finding) or (finding.pair.near >= ALIKE and topics and _of_one_occasion(finding))
+
+
+def _of_one_occasion(finding: Finding) -> bool:
+    """Whether nothing tells that the two are of other things, occasions or names: a second dog has one of its own."""
+    new, old = finding.pair.new, finding.pair.old
+    apart = finding.apart or two_occasions(new, old)
+    return not apart and (other_value(new, old) or not slots_conflict(new, old))
