@@ -254,6 +254,8 @@ CHANGE = 0.45
 CAUTIOUS_CHANGE = 0.75
 """The same where nothing in the fact speaks of a change and something of the memory would be lost, and where the two
 share a name and nothing else: a name makes all that is told of somebody look alike."""
+SLOT_CHANGE = 0.2
+"""The same where both fill an attribute of which a person has one at a time: "moved to Hamar", then "lives in Vik"."""
 LINK = 0.3
 """The same from which the fact is linked to the memory (soft link)."""
 SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.3, 0.4
@@ -354,7 +356,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
     if _apart(fact, finding) or _instruct_apart(fact.text, pair.old.text):
         return None
     cautious = ((_of_one_name(finding) and not odds.touching) or not may_retire(pair)) and not _of_one_slot(finding)
-    needed = CAUTIOUS_CHANGE if cautious else CHANGE
+    needed = CAUTIOUS_CHANGE if cautious else SLOT_CHANGE if _of_one_slot(finding) else CHANGE
     likely = _of_one_slot(finding) or pair.near >= (CHANGE_NEAR if odds.touching else APART_NEAR)
     barred = finding.held or _considered(pair.new) or is_detail(fact.text)
     change = odds.change
