@@ -99,12 +99,14 @@ class ServiceLLM(RequestLLM):
             if problem:
                 raise problem
 
-    async def _streamed(self, request: Callable[[], dict[str, Any]]) -> AsyncGenerator[str, None]:
-        """The same for an answer in pieces."""
+    async def _streamed(
+        self, request: Callable[[], dict[str, Any]], send: Callable[[dict[str, Any]], AsyncGenerator[str, None]]
+    ) -> AsyncGenerator[str, None]:
+        """The same for an answer in pieces: `send(request)` raises RefusedError before the first, if at all."""
         while True:
             sent = request()
             try:
-                async with aclosing(self._pieces(sent)) as pieces:
+                async with aclosing(send(sent)) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
@@ -112,10 +114,6 @@ class ServiceLLM(RequestLLM):
                 problem = self._learn(refused, sent)
             if problem:
                 raise problem
-
-    def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
-        """Send one request for an answer in pieces; RefusedError before the first."""
-        raise NotImplementedError("a provider that streams has this")
 
     def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in body.items() if key not in self._refused}

@@ -276,7 +276,7 @@ class AnthropicLLM(ServiceLLM):
         system, found = turns(request.system_prompt, request.messages)
         said = [{"role": "assistant" if turn.by_model else "user", "content": turn.text} for turn in found]
         body = self._body(request, said, {"system": system} if system else {})
-        return self._streamed(partial(self._taken, body))
+        return self._streamed(partial(self._taken, body), self._pieces)
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         tokens: Tokens | None = None

@@ -134,7 +134,7 @@ class GoogleLLM(ServiceLLM):
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         system, said = turns(request.system_prompt, request.messages)
-        return self._streamed(partial(self._arguments, request, system, said, {}))
+        return self._streamed(partial(self._arguments, request, system, said, {}), self._pieces)
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         tokens: _Tokens | None = None

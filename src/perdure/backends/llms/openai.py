@@ -149,7 +149,7 @@ class OpenAILLM(ServiceLLM):
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         body = self._body(request, {"stream": True, "stream_options": {"include_usage": True}})
-        return self._streamed(partial(self._taken, body))
+        return self._streamed(partial(self._taken, body), self._pieces)
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         tokens: _Tokens | None = None

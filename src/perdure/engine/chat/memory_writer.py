@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.clock import iso, read_moment
-from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
+from perdure.domain.errors import NotFoundError, PerdureError
 from perdure.domain.job import Job
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
@@ -29,7 +29,16 @@ from perdure.engine.chat.session_reader import SessionReader
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.chat.turn_log import InMemorySessions, PendingTurn, TurnLog, own_session, own_session_of, store_mark
 from perdure.engine.engine import Engine
-from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, later, pause_after
+from perdure.engine.graph.jobs import (
+    GROWTH,
+    PARKED_AFTER,
+    JobKinds,
+    failure_line,
+    hand_in,
+    later,
+    pause_after,
+    seconds_until,
+)
 
 # Session jobs: they survive a crash, and several processes share them.
 
@@ -132,7 +141,7 @@ class SessionJobs:
         except PerdureError as error:
             logger.warning("what is due of sessions waits: %s", error.message)
             return pause_after(3)
-        wait = IDLE if due is None else min(IDLE, max(BUSY, _seconds_until(due)))
+        wait = IDLE if due is None else min(IDLE, max(BUSY, seconds_until(due)))
         return min(wait, self._sweep_every)
 
     async def _do(self, ledger: Ledger, jobs: Sequence[Job]) -> None:
@@ -144,7 +153,7 @@ class SessionJobs:
         finally:
             # A cancelled task returns its unfinished jobs to the queue.
             left = [job.id for job in jobs if job.id not in done]
-            await shielded(_hand_in(ledger, done, left))
+            await shielded(hand_in(ledger.jobs, done, left, "what was due of a session will be done again"))
 
     async def _try(self, ledger: Ledger, job: Job) -> bool:
         """Run one job; True also if it failed and the queue knows."""
@@ -156,7 +165,7 @@ class SessionJobs:
             if is_ending(failure):
                 raise
             error = type(failure).__name__
-            logger.warning("what was due of a session failed: %s", _told(failure))
+            logger.warning("what was due of a session failed: %s", failure_line(failure))
         if error:
             tries = job.attempts + 1
             pause = LATER if tries >= PARKED_AFTER else pause_after(tries, GROWTH)
@@ -240,26 +249,6 @@ class SessionJobs:
     async def _is_waiting(self, ledger: Ledger, scope: Scope) -> bool:
         status = await ledger.jobs.status([self._kind], scope)
         return status.processing > 0
-
-
-async def _hand_in(ledger: Ledger, done: Sequence[str], left: Sequence[str]) -> None:
-    with degrade("what was due of a session will be done again"):
-        if done:
-            await ledger.jobs.done(done)
-        if left:
-            await ledger.jobs.give_back(left, not_before=later(0.0))
-
-
-def _told(failure: Exception) -> str:
-    """Return a failure in one line without any text of a memory: errors that contain values are named by class only."""
-    if isinstance(failure, PerdureError) and not isinstance(failure, InvalidInputError):
-        return f"{type(failure).__name__}: {' '.join(failure.message.split())}"
-    return type(failure).__name__
-
-
-def _seconds_until(moment: str) -> float:
-    due = read_moment(moment)
-    return 0.0 if due is None else (due - datetime.now(UTC)).total_seconds()
 
 
 JUST_SAID = 0.1

@@ -250,7 +250,7 @@ def _network() -> _Network:
 WEIGHED_NEAR = 0.25
 """Cosine from which a memory is weighed at all."""
 CHANGE = 0.45
-"""Weighed probability of a change from which a memory is updated, if by structure both tell one attribute."""
+"""Weighed probability of a change from which a memory is updated, if there is a second witness (`is_witnessed`)."""
 CAUTIOUS_CHANGE = 0.75
 """The same where nothing in the fact speaks of a change and something of the memory would be lost, and where the two
 share a name and nothing else: a name makes all that is told of somebody look alike."""
