@@ -94,7 +94,7 @@ def is_cued(text: str) -> bool:
 def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     """ "it's leila not layla": the right word for the wrong one, wherever the last facts have it."""
     body = _CUE.sub("", sentence, count=1) if _CUE.match(sentence) else sentence
-    body = re.sub(r"^(?:.{0,30}\bit is |its |it's |.{0,20}\bmixed them up (?:lol )?)", "", body, flags=re.I)
+    body = re.sub(r"^(?:.{0,30}\bit is |its |it's )", "", body, flags=re.I)
     match = _NOT.match(body) or _NOT_FIRST.match(body)
     if match is None:
         return False
