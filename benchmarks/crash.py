@@ -2,10 +2,11 @@
 
     python benchmarks/crash.py --kills 300
 
-Each round starts a process that works on one folder with several tasks at once and tells, through a pipe, what it is
-about to do and what was acknowledged; the round ends with SIGKILL after a random time. A fresh process then opens the
-folder (which applies what the crash left over) and compares memories, text index, history, versions and episodes with
-what was acknowledged. An operation that was under way may have happened or not; nothing may be half done.
+Each round starts a process that works on one folder with several tasks at once, one of which stores many messages in
+one call now and then, and tells, through a pipe, what it is about to do and what was acknowledged; the round ends with
+SIGKILL after a random time. A fresh process then opens the folder (which applies what the crash left over) and compares
+memories, text index, history, versions and episodes with what was acknowledged. An operation that was under way may
+have happened or not; nothing may be half done.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from perdure import AsyncMemory, PerdureError
+from perdure.engine.core.kernel import BULK
 from perdure.engine.maintenance.doctor import examine
 
 FORK = multiprocessing.get_context("fork")
 USERS = ("ana", "bo", "çelik")
+BULK_SHARE = 0.1
+"""How often one of the tasks stores many messages at once."""
 
 
 def config(folder: Path) -> dict[str, Any]:
@@ -47,6 +51,8 @@ class Expected:
     secrets: set[str] = field(default_factory=set)
     doubtful: dict[str, set[str | None]] = field(default_factory=dict)
     doubtful_adds: set[str] = field(default_factory=set)
+    doubtful_bulks: list[set[str]] = field(default_factory=list)
+    """The texts of calls of which all or none must have been stored."""
 
 
 # ------------------------------------------------------------------ the process that is killed
@@ -72,7 +78,14 @@ async def work(folder: Path, pipe: int, seed: int, owned: dict[str, str]) -> Non
                 f"note {operation} about {chance.choice(('tea', 'boats', 'Łódź', 'chess'))} w{chance.randrange(10**9)}"
             )
             id = chance.choice(sorted(mine)) if kind != "add" else ""
+            if number == 0 and chance.random() < BULK_SHARE:
+                kind = "bulk"
             tell(start=operation, kind=kind, id=id, text=text, old=mine.get(id))
+            if kind == "bulk":
+                messages = [{"role": "user", "content": each} for each in bulk_texts(text)]
+                result = await memory.add(messages, user_id=user, infer=False)
+                tell(done=operation, ids=[each.id for each in result.results])
+                continue
             if kind == "add":
                 result = await memory.add(text, user_id=user, infer=False)
                 id = result.results[0].id
@@ -89,6 +102,11 @@ async def work(folder: Path, pipe: int, seed: int, owned: dict[str, str]) -> Non
             tell(done=operation, id=id)
 
     await asyncio.gather(*(task(number) for number in range(6)))
+
+
+def bulk_texts(text: str) -> list[str]:
+    """The messages of one call that stores so many that the store is synced at once."""
+    return [f"{text}, part {number} of a call" for number in range(BULK + 6)]
 
 
 def hash_of(id: str) -> int:
@@ -182,7 +200,11 @@ def kill_once(folder: Path, expected: Expected, seed: int, chance: random.Random
             under_way[told["start"]] = told
         else:
             acknowledged += 1
-            settle(expected, under_way.pop(told["done"]), told["id"])
+            begun = under_way.pop(told["done"])
+            if begun["kind"] == "bulk":
+                expected.texts.update(zip(told["ids"], bulk_texts(begun["text"]), strict=True))
+            else:
+                settle(expected, begun, told["id"])
     for told in under_way.values():
         doubt(expected, told)
     return acknowledged, len(under_way)
@@ -211,7 +233,9 @@ def settle(expected: Expected, told: dict[str, Any], id: str) -> None:
 
 
 def doubt(expected: Expected, told: dict[str, Any]) -> None:
-    if told["kind"] == "add":
+    if told["kind"] == "bulk":
+        expected.doubtful_bulks.append(set(bulk_texts(told["text"])))
+    elif told["kind"] == "add":
         expected.doubtful_adds.add(told["text"])
     else:
         after = told["text"] if told["kind"] == "update" else None
@@ -227,12 +251,16 @@ def judge(expected: Expected, seen: dict[str, Any]) -> tuple[list[str], list[str
         if standing.get(id) not in allowed:
             lost.append(f"{id} must be {' or '.join(map(repr, allowed))}, but is {standing.get(id)!r}")
     problems: list[str] = list(seen["problems"])
-    for id, text in standing.items():
-        if id not in expected.texts and text not in expected.doubtful_adds:
-            problems.append(f"{id} ({text!r}) was never added")
+    new = {text for id, text in standing.items() if id not in expected.texts}
+    for texts in expected.doubtful_bulks:
+        if new & texts and not texts <= new:
+            problems.append(f"{len(new & texts)} of {len(texts)} messages of one call stand")
+    doubtful = expected.doubtful_adds.union(*expected.doubtful_bulks)
+    problems += [f"{text!r} was never added" for text in sorted(new - doubtful)]
     expected.texts = {**dict.fromkeys(expected.texts), **standing}
     expected.doubtful.clear()
     expected.doubtful_adds.clear()
+    expected.doubtful_bulks.clear()
     return lost, problems
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bare_minilm import RUN
 from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders.minilm import BATCH_TOKENS, RUN_COST, Encoder, MiniLMEmbedder, batches, graph_file
 
@@ -35,20 +36,13 @@ PER_CLIENT = 6
 """Queries of each client, one after the other."""
 
 OPENINGS = {
-    "session and tokenizer, bare": """
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = options.inter_op_num_threads = 1
-session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-tokenizer = tokenizers.Tokenizer.from_file(tokenizer_file)
-ids = numpy.array([tokenizer.encode("x").ids])
-session.run(["embedding"], {"input_ids": ids, "attention_mask": numpy.ones_like(ids)})
-""",
+    "session and tokenizer, bare": RUN,
     "minilm, first text": """
-asyncio.run(build("embedders", "minilm", config).embed("x"))
+asyncio.run(build("embedders", "minilm", config).embed(text))
 """,
     "minilm, first text, the weights' fingerprint not kept": """
 onnx._kept = lambda *arguments: None
-asyncio.run(build("embedders", "minilm", config).embed("x"))
+asyncio.run(build("embedders", "minilm", config).embed(text))
 """,
 }
 """What a new process does after it has imported perdure's embedder, NumPy and the drivers."""
@@ -98,16 +92,14 @@ def report(title: str, times: dict[str, float], per: int = 1) -> None:
         print(f"  {name:<56}{1000 * seconds / per:>9.2f} ms{seconds / first:>8.2f}")
 
 
-def bare_feeds(tokens: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]) -> list[dict[str, np.ndarray]]:
+def bare_feeds(
+    encoder: Encoder, tokens: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+) -> list[dict[str, np.ndarray]]:
     """What the session reads, made beforehand."""
     feeds = []
     for group in groups:
-        ids = np.zeros((len(group), max(len(tokens[row]) for row in group)), dtype=np.int64)
-        mask = np.zeros_like(ids)
-        for place, row in enumerate(group):
-            ids[place, : len(tokens[row])] = tokens[row]
-            mask[place, : len(tokens[row])] = 1
-        feeds.append({"input_ids": ids, "attention_mask": mask})
+        known, _ = encoder.feed([tokens[row] for row in group])
+        feeds.append({node.name: known[node.name] for node in encoder._session.get_inputs()})
     return feeds
 
 
@@ -148,7 +140,7 @@ def compare_alone(embedder: MiniLMEmbedder, texts: list[str], rounds: int) -> No
         (f"{len(texts)} texts, one caller, per text", texts, 1),
     ):
         tokens = [encoder._tokenize(text) for text in case]
-        feeds = bare_feeds(tokens, list(batches([len(ids) for ids in tokens])))
+        feeds = bare_feeds(encoder, tokens, encoder.cut([len(ids) for ids in tokens], BATCH_TOKENS))
         one = (lambda: loop.run_until_complete(embedder.embed(SHORT))) if len(case) == 1 else None
         calls: Calls = {
             "bare session": partial(_run_all, encoder, feeds),
@@ -167,7 +159,7 @@ def compare_clients(embedder: MiniLMEmbedder, small: MiniLMEmbedder, clients: in
     tokens = [encoder._tokenize(text) for text in questions]
     calls: Calls = {
         "bare session, one after the other": partial(
-            _run_all, encoder, bare_feeds(tokens, [[i] for i in range(len(tokens))])
+            _run_all, encoder, bare_feeds(encoder, tokens, [[i] for i in range(len(tokens))])
         ),
         f"{clients} clients, unshared": lambda: asyncio.run(_clients(_unshared(encoder), questions, clients)),
         f"{clients} clients, minilm": lambda: asyncio.run(_clients(embedder.embed, questions, clients)),
@@ -230,7 +222,8 @@ def compare_opening(embedder: MiniLMEmbedder, rounds: int, precision: str) -> No
         "import asyncio, os, time\nos.environ['ORT_DISABLE_TELEMETRY'] = '1'\nimport numpy, onnxruntime, tokenizers\n"
         "from perdure.backends.embedders import minilm\nfrom perdure.backends.registry import build\n"
         "from perdure.backends.shared import onnx\n"
-        f"graph, tokenizer_file = {str(graph)!r}, {str(files.tokenizer)!r}\nconfig = {{'precision': {precision!r}}}\n"
+        f"graph, tokenizer_file, text = {str(graph)!r}, {str(files.tokenizer)!r}, 'x'\n"
+        f"config = {{'precision': {precision!r}}}\n"
         "start = time.process_time()\n"
     )
     times: dict[str, list[float]] = {name: [] for name in OPENINGS}
@@ -255,7 +248,7 @@ def sweep(encoder: Encoder, texts: list[str], rounds: int) -> None:
         )
     }
     groupings["32 texts, unsorted"] = [rows[start : start + 32] for start in range(0, len(rows), 32)]
-    feeds = {name: bare_feeds(tokens, groups) for name, groups in groupings.items()}
+    feeds = {name: bare_feeds(encoder, tokens, groups) for name, groups in groupings.items()}
     calls: Calls = {}
     for name, each in feeds.items():
         padding = sum(feed["input_ids"].size for feed in each) / sum(lengths) - 1

@@ -25,6 +25,7 @@ from perdure.engine.build import build
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import Conversation, Dialect
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.engine.config.config import MemoryConfig
 from perdure.engine.engine import Engine
 from perdure.engine.requests import Query
@@ -113,7 +114,8 @@ async def measured(
             for number, turns in enumerate(each.sessions):
                 talk = Conversation(scope=scope, session=f"{each.name}-{number}", dialect=dialect)
                 for said, answer in turns:
-                    await remembering.keep(talk, Message("user", said), answer)
+                    turn = PendingTurn(conversation=talk, user=Message("user", said))
+                    await remembering.turns.keep_answer(turn, answer)
                 await remembering.end_session(talk.session, scope)
             await _judge_kept(engine, each, scope, gate, show)
             for asked, wanted in each.questions:

@@ -28,6 +28,7 @@ from perdure.engine.chat.compaction import Compaction
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import Conversation, GatewaySettings
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
 from perdure.pipeline.prompting.context_block import system_block
@@ -146,7 +147,8 @@ async def measure(talk: Talk, folder: str) -> None:
             turns, memories = tokens(messages) - state, estimate_tokens(block)
             print(f"{number:>5}{whole:>9}{sent:>7}{state:>7}{turns:>7}{memories:>10}{whole / sent:>7.1f}x")
         history.append({"role": "assistant", "content": answer})
-        await gateway.remembering.keep(gateway.talk, Message("user", said), answer)
+        turn = PendingTurn(conversation=gateway.talk, user=Message("user", said))
+        await gateway.remembering.turns.keep_answer(turn, answer)
         if engine.kernel.ledger is not None:
             await settled(engine.kernel.ledger)
     print(f"all requests: {whole_sum} tokens without compression, {sent_sum} with: {whole_sum / sent_sum:.1f}x")

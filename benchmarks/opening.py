@@ -21,24 +21,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bare_minilm import RUN
 from perdure import Memory
 
 QUESTION = "where does Ana live now?"
 
-BARE = """
+PARTS = f"""
 import sys
-import numpy as np
+import numpy
 import onnxruntime
-from tokenizers import Tokenizer
-tokenizer = Tokenizer.from_file(sys.argv[2])
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = options.inter_op_num_threads = 1
-options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-ids = np.array([tokenizer.encode(sys.argv[3]).ids], dtype=np.int64)
-known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-session.run(None, {node.name: known[node.name] for node in session.get_inputs()})
-"""
+import tokenizers
+graph, tokenizer_file, text = sys.argv[1:]
+{RUN}"""
 
 SEARCH = """
 import sys
@@ -89,7 +83,7 @@ def jobs(folder: Path, other: Path) -> dict[str, list[str]]:
         "typer": ["-c", "import typer"],
         "perdure --help": [*cli, "--help"],
         "perdure list": [*cli, "list", "--user-id", "ana", "--limit", "10", "--path", str(folder)],
-        "parts of a search": ["-c", BARE, graph, tokenizer, QUESTION],
+        "parts of a search": ["-c", PARTS, graph, tokenizer, QUESTION],
         "open and search": ["-c", SEARCH, str(folder), "minilm", QUESTION],
         "open and search, hashed": ["-c", SEARCH, str(other), "hashed", QUESTION],
     }

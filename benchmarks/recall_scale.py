@@ -75,6 +75,7 @@ def measure(folder: Path, turns: int, queries: int) -> dict[str, float]:
         found = {"first": timed(memory, lambda query: memory.search(query, user_id="one", limit=10), asked[:1])}
         found["warm"] = timed(memory, lambda query: memory.search(query, user_id="one", limit=10), asked)
         fresh = iter(range(turns, turns + queries))
+        spent = 0.0
 
         def write_and_search(query: str) -> None:
             nonlocal spent
@@ -83,7 +84,6 @@ def measure(folder: Path, turns: int, queries: int) -> dict[str, float]:
             spent += time.perf_counter() - moment
             memory.search(query, user_id="one", limit=10)
 
-        spent = 0.0
         after = timed(memory, write_and_search, asked[: queries // 2])
         found["after a write"] = after - spent / (queries // 2) * 1000
         plain = lambda query: memory.search(query, user_id="one", limit=10, preset="plain")  # noqa: E731

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -13,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling
 
 from perdure import Memory
 from perdure.backends.embedders.minilm import MiniLMEmbedder
+from perdure.backends.ledgers.sql import tables
 from tests.covers import (  # noqa: F401 - hooks of pytest
     pytest_addoption,
     pytest_collection_finish,
@@ -27,6 +32,23 @@ from tests.covers import (  # noqa: F401 - hooks of pytest
 )
 from tests.covers import pytest_sessionfinish as hand_over_codes
 from tests.scheduling import GroupScheduling
+
+MEMORY = Path("/dev/shm")
+"""Where the files of tests lie if it has room: on a disk, half of a test's time is waiting for syncs."""
+ROOM = 4 << 30
+"""Bytes that a whole run surely has enough of, its servers' data included."""
+
+
+def _keep_files_in_memory() -> None:
+    """Make temporary folders, also those of programs that tests start, in memory, unless TMPDIR names a place."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    has = os.statvfs(MEMORY)
+    if has.f_bavail * has.f_frsize >= ROOM and not has.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+_keep_files_in_memory()  # before pytest makes its own folder, and before a worker is started
 
 # A machine that is busy makes no test fail: what is asserted is behaviour, never seconds.
 settings.register_profile("perdure", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
@@ -87,9 +109,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def tmp_path(folders: Iterator[Path]) -> Path:
-    """A folder of the test's own."""
-    return next(folders)
+def tmp_path(request: pytest.FixtureRequest, folders: Iterator[Path]) -> Iterator[Path]:
+    """A folder of the test's own, which is removed once it has passed."""
+    folder = next(folders)
+    yield folder
+    if request.node.stash.get(tmppath_result_key, {}).get("call"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +130,33 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, folders: Iterator[Path], 
     # Programs that tests start are compiled once a run, outside of the checkout, whatever the developer's own habit.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(cache_folder / "bytecode"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def tables_compiled_once() -> Iterator[None]:
+    """A new ledger gets the tables that the source makes; their SQL is written once, not by each of 10,000 tests."""
+    statements: dict[str, list[str]] = {}
+
+    def compiled(dialect: sa.Dialect) -> list[str]:
+        found: list[str] = []
+        listener = sa.create_mock_engine(
+            f"{dialect.name}://", lambda statement, *_: found.append(str(statement.compile(dialect=dialect)))
+        )
+        create_all(listener, checkfirst=False)
+        return found
+
+    def create_compiled(connection: sa.Connection, *, checkfirst: bool) -> None:
+        assert not checkfirst
+        name = connection.dialect.name
+        if name not in statements:
+            statements[name] = compiled(connection.dialect)
+        for statement in statements[name]:
+            connection.exec_driver_sql(statement)
+
+    create_all = tables.metadata.create_all
+    tables.metadata.create_all = create_compiled  # type: ignore[method-assign, assignment]  # takes no tables
+    yield
+    del tables.metadata.create_all
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ MAX_FUNCTION = 80
 
 CROSSINGS = {
     # Which front ends may import another one's modules; every one may import the library.
-    "cli": {"library", "server", "gateway", "mcp", "console"},
-    "server": {"library", "gateway"},
+    "cli": {"library", "server", "gateway", "mcp", "hooks", "console"},
+    "server": {"library", "gateway", "mcp"},
     "library": {"library", "gateway"},  # MemoryClient is the gateway in one's own process
 }
 

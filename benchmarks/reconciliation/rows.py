@@ -18,7 +18,7 @@ from perdure.domain.fact import Neighbour
 from perdure.domain.memory import MemoryItem, text_hash
 from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
-from perdure.pipeline.curation.rules.extraction import extract
+from perdure.pipeline.curation.rules.extraction import read_messages as read_facts
 from perdure.pipeline.curation.rules.reconciliation.evidence import evidence
 from perdure.pipeline.curation.rules.reconciliation.judge import judge_reading
 from perdure.pipeline.curation.rules.slots import read
@@ -155,7 +155,8 @@ def _told(sessions: list[list[dict[str, str]]]) -> list[str]:
         start = FIRST_SESSION + timedelta(days=3 * number)
         stamped = [{**message, "timestamp": iso(start + timedelta(minutes=at))} for at, message in enumerate(session)]
         messages = read_messages(stamped)
-        facts += [fact.text for fact in extract(messages, now=start, context=before[-24:]) if not fact.forget]
+        read_of = read_facts(messages, now=start, context=before[-24:])
+        facts += [fact.text for fact in read_of.facts if not fact.forget]
         before += messages
     return facts
 

@@ -73,7 +73,8 @@ class Vendor(Service[Client]):
 
 
 def told(status: int, **options: Any) -> Exception:
-    return Vendor()._told(status, options.pop("said", "words"), code=options.pop("code", code_of(status)), **options)
+    words, code = options.pop("said", "words"), options.pop("code", code_of(status))
+    return Vendor()._of_status(status, words, code=code, **options)
 
 
 # ------------------------------------------------------------------ settings

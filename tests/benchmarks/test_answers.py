@@ -110,6 +110,8 @@ def test_everything_is_counted(tmp_path: Path) -> None:
         figures = answers.measure(memory, half, lambda line: None)
     counts = {name: share.of for name, share in figures.shares.items()}
     assert counts.pop("another's score") > answers_data.FACTS
+    kept = figures.shares["kept"].hits
+    assert counts.pop("first right, of what is kept") == kept
     assert set(counts.values()) == {answers_data.FACTS, 3, 2}
     assert all(0 <= share.interval[0] <= share.value <= share.interval[1] <= 1 for share in figures.shares.values())
     assert figures.shares["first result right"].hits <= figures.shares["found within the limit"].hits

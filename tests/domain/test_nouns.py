@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from perdure.domain.clock import iso, parse_moment, read_moment
 from perdure.domain.errors import FilterError, InvalidInputError, PerdureError, ScopeError
 from perdure.domain.event import AddResult, MemoryEvent
 from perdure.domain.filter import Moment, matches, parse_filter
-from perdure.domain.memory import MemoryItem, Slots, check_metadata, new_id, read_id, text_hash
+from perdure.domain.memory import MemoryItem, Slots, check_metadata, new_id, new_ids, read_id, text_hash
 from perdure.domain.message import Message, read_messages, text_of, transcript
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 
@@ -266,3 +267,11 @@ def test_results_answer_by_key() -> None:
     with pytest.raises(KeyError):
         result["nothing"]
     assert item()["memory"] == "User likes tea" and "score" not in item()
+
+
+def test_ids_of_one_call_lie_side_by_side_and_are_version_4() -> None:
+    first, second = new_ids(300), new_ids(300)
+    assert len({*first, *second}) == 600
+    assert len({id[:8] for id in first}) == 1 and first[0][:8] != second[0][:8]
+    assert all(read_id(id) == id and UUID(id).version == 4 and UUID(id).variant == RFC_4122 for id in first)
+    assert new_ids(0) == []

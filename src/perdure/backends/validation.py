@@ -1,4 +1,4 @@
-"""Settings: paths of a user, and one ConfigError, free of secrets, for what pydantic finds wrong."""
+"""Settings: user paths, and one ConfigError without secrets for pydantic's errors."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 
 from perdure.domain.errors import ConfigError
 
-UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
-"""A path in which `~` is the user's home."""
-
-
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]  # a path in which `~` is the user's home
 _SECRET_KEY = re.compile(r"key|token|secret|password|passwd|credential|authorization|headers", re.IGNORECASE)
 _USERINFO = re.compile(r"://[^@/\s]*@")
 _HIDDEN = "***"
-_LONGEST = 80
-"""Characters of a value that an error shows."""
+_LONGEST = 80  # characters of a value that an error shows
 
 
 def config_error(error: ValidationError, model: type[BaseModel], section: str = "") -> ConfigError:
-    """One ConfigError for all problems; its `field` and `value` are the first one's.
+    """Return one ConfigError for all problems; its `field` and `value` are the first one's.
 
-    `section` is the key above the model's ("embedder.config"). The nearest right key is named for an unknown one; the
-    values of keys that look like secrets, and the user part of addresses, are hidden.
+    `section` is the key above the model's ("embedder.config"). An unknown key gets the nearest right one;
+    secret-looking values, and the user part of addresses, are hidden.
     """
     problems = error.errors(include_url=False, include_context=False)
     lines = [_explain(problem, model, section) for problem in problems]
@@ -53,7 +49,7 @@ def _key(section: str, location: Sequence[str | int]) -> str:
 
 
 def _shown_value(problem: Any) -> object:
-    """The value that was refused, or a mask; None where pydantic would give the table around it."""
+    """Return the rejected value, or a mask; None if pydantic would give the table around it."""
     if problem["type"] == "missing" or not problem["loc"]:
         return None
     if any(_SECRET_KEY.search(str(part)) for part in problem["loc"]):
@@ -81,7 +77,7 @@ def _nearest(model: type[BaseModel], location: Sequence[str | int]) -> str:
 
 
 def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
-    """The model that the path leads to; list positions and the tags of unions are stepped over."""
+    """Return the model at a path; list positions and tags of unions are skipped."""
     for part in path:
         for name, field in model.model_fields.items():
             if part in (name, field.alias):

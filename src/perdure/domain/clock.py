@@ -1,7 +1,4 @@
-"""Time as perdure keeps it: aware UTC datetimes inside, fixed-width ISO 8601 text in every record.
-
-The text always has microseconds and `+00:00`, so that comparing two texts compares the instants.
-"""
+"""Time: aware UTC datetimes inside, fixed-width ISO 8601 text with microseconds and `+00:00` in records."""
 
 from __future__ import annotations
 
@@ -13,14 +10,9 @@ from functools import lru_cache
 
 from perdure.domain.text.readable import invalid
 
-Clock = Callable[[], datetime]
-"""A function that returns the current time as an aware UTC datetime."""
-
-SKEW = timedelta(hours=1)
-"""The greatest difference between the clocks of several machines that counts as normal."""
-EARLIEST = datetime.min.replace(tzinfo=UTC)
-"""The earliest time that perdure represents."""
-
+Clock = Callable[[], datetime]  # a function that returns the current time as an aware UTC datetime
+SKEW = timedelta(hours=1)  # the greatest difference between the clocks of several machines that counts as normal
+EARLIEST = datetime.min.replace(tzinfo=UTC)  # the earliest time that perdure represents
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?(?:Z|z|[+-]\d{2}:?\d{2}))?)?")
 
 
@@ -37,10 +29,7 @@ def iso(moment: datetime) -> str:
 
 
 def read_moment(value: str | date | datetime) -> datetime | None:
-    """Return the aware UTC time that a datetime, date or ISO 8601 text names, or None if it names none.
-
-    A date means its midnight, and a naive time is UTC.
-    """
+    """Return the aware UTC time of a datetime, a date (midnight) or ISO 8601 text (naive is UTC), else None."""
     if isinstance(value, str):
         return _parse(value) if _ISO.fullmatch(value) else None
     if isinstance(value, datetime):
@@ -76,10 +65,7 @@ def parse_moment(value: object, field: str = "timestamp") -> datetime:
 
 
 class MonotonicClock:
-    """A thread-safe clock whose ticks never repeat or go back, so records are in the order of events.
-
-    Each tick of the given clock is at least a microsecond after the one before.
-    """
+    """A thread-safe clock whose ticks never repeat or go back: each is at least 1 µs after the last."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

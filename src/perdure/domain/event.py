@@ -36,8 +36,7 @@ class Usage:
         )
 
 
-Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
-"""The outcome for a fact; NONE means that it was already known."""
+Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]  # the outcome for a fact; NONE means that it was already known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +178,11 @@ class AddResult(Answer):
     bare: bool = False
     """Version "v1.0" of the interface: `model_dump` returns the bare list."""
     usage: Usage = field(default_factory=Usage)
+    notes: int = 0
+    """Number of sentences that were kept as they were said, because no fact says them."""
 
     def model_dump(self) -> Any:
-        """Return `{"results": [...]}`, with warnings if there are any, and with usage if a model was called."""
+        """Return `{"results": [...]}`, with warnings and notes if there are any, and usage if a model was called."""
         results = [event.model_dump() for event in self.results]
         if self.bare:
             return results
@@ -190,6 +191,8 @@ class AddResult(Answer):
             dump["warnings"] = list(self.warnings)
         if self.usage != Usage():
             dump["usage"] = asdict(self.usage)
+        if self.notes:
+            dump["notes"] = self.notes
         return dump
 
 

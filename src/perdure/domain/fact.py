@@ -14,6 +14,8 @@ class Fact:
     """One readable third-person statement ("User moved to Lisbon")."""
 
     text: str
+    kind: Literal["facts", "notes"] = "facts"
+    """A note is a sentence as the user said it: it is found by searches, and neither updates nor retires anything."""
     sources: tuple[int, ...] = ()
     """Positions of its source messages in the list given to the curator."""
     type: Literal["semantic", "procedural", "episodic", "reflective"] = "semantic"

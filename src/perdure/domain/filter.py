@@ -22,7 +22,6 @@ from perdure.domain.text.readable import is_unicode, shown
 
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "icontains")
 ORDERINGS = ("gt", "gte", "lt", "lte")
-
 TIME_FIELDS = frozenset(
     {
         "created_at", "updated_at", "last_accessed_at", "valid_from", "valid_to", "expires_at",

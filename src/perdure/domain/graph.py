@@ -17,8 +17,7 @@ from perdure.domain.scope import Scope
 
 ENTITY_TYPES = ("person", "organization", "concept", "location", "event", "technology", "product")
 """The built-in types; a caller's own types (such as `project`) are accepted too."""
-DEFAULT_TYPE = "concept"
-"""Type of an entity whose type nobody gave."""
+DEFAULT_TYPE = "concept"  # type of an entity whose type nobody gave
 
 
 @lru_cache(maxsize=20_000)  # a search compares the names of hundreds of edges
@@ -133,8 +132,7 @@ class Edge(Answer):
     told_at: str = ""
 
 
-MENTIONED_WITH = "mentioned_with"
-"""The relationship of a neighbour that is only mentioned in the same memory."""
+MENTIONED_WITH = "mentioned_with"  # the relationship of a neighbour that is only mentioned in the same memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,7 @@ JobState = Literal["pending", "processing", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One piece of work for one memory in one scope; its kind says what is to be done.
-
-    The writer sets the first five fields; the ledger sets the rest.
-    """
+    """One piece of work for one memory in one scope; the ledger sets all but the first five fields."""
 
     id: str
     kind: str

@@ -8,11 +8,8 @@ from typing import Any, Literal
 
 from perdure.domain.memory import Answer, MemoryItem
 
-CONSOLIDATION = "consolidation"
-"""The `source` of a memory that several were merged into."""
-REFLECTION = "reflection"
-"""The `source` of a stored insight."""
-
+CONSOLIDATION = "consolidation"  # the `source` of a memory that several were merged into
+REFLECTION = "reflection"  # the `source` of a stored insight
 Pattern = Literal["count", "issue", "approach", "style", "lesson"]
 """The kind of an insight: a frequent action, a recurring problem, a way of working, a style of answering, a lesson."""
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
@@ -22,8 +22,7 @@ TRUTH_LEVELS = ("EPHEMERAL", "WORKING", "VALIDATED", "CANONICAL", "PUBLIC")
 """From raw output to published; a memory only moves forward, by promotion."""
 VISIBILITIES = ("team", "project", "private")
 """Visible to all members, to members of the project, or to the author alone."""
-VALIDATION_STATUSES = ("pending", "approved", "rejected")
-"""Whether somebody has reviewed it."""
+VALIDATION_STATUSES = ("pending", "approved", "rejected")  # whether somebody has reviewed it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +70,12 @@ def level_of(truth_level: str) -> int:
     return TRUTH_LEVELS.index(truth_level)
 
 
-LIVE = "live"
-"""State of an item that current reads return."""
-VERSION = "version"
-"""State of a row that keeps an earlier text of an item: hidden, read by `as_of` only."""
-
-FILES = "files"
-"""Kind of an item that is a file of an agent, with its text as it is."""
-FILE_PATH = "path"
-"""The metadata key of such an item's path, with forward slashes."""
-
-MAX_NUMBER = 2**1023
-"""Whole numbers below this fit into a double, at least approximately, wherever JSON is read."""
-MAX_DEPTH = 32
-"""Levels of lists and objects in metadata."""
-
+LIVE = "live"  # state of an item that current reads return
+VERSION = "version"  # state of a row that keeps an earlier text of an item: hidden, read by `as_of` only
+FILES = "files"  # kind of an item that is a file of an agent, with its text as it is
+FILE_PATH = "path"  # the metadata key of such an item's path, with forward slashes
+MAX_NUMBER = 2**1023  # whole numbers below this fit into a double, at least approximately, wherever JSON is read
+MAX_DEPTH = 32  # levels of lists and objects in metadata
 RESERVED_METADATA = frozenset(SCOPE_FIELDS) | {"id", "memory", "hash", "created_at", "updated_at"}
 """Keys that metadata may not have: they are the item's own fields."""
 
@@ -100,6 +90,16 @@ def new_id() -> str:
     return str(uuid4())
 
 
+def new_ids(count: int) -> list[str]:
+    """So many fresh UUIDv4s that share their first 32 bits.
+
+    Indexes then hold them side by side, and writing them changes few pages, however many rows there are. 90 random bits
+    are left to each.
+    """
+    first = str(uuid4())[:8]
+    return [f"{first}{str(uuid4())[8:]}" for _ in range(count)]
+
+
 def read_id(value: object) -> str | None:
     """Return the canonical UUID of an id, bare or `mem_`-prefixed, or None if it is neither."""
     if not isinstance(value, str):
@@ -108,6 +108,10 @@ def read_id(value: object) -> str | None:
         return str(UUID(value.removeprefix("mem_")))
     except ValueError:
         return None
+
+
+NOTES: Final = "notes"
+"""The kind of rows that hold sentences as the user said them, for what no fact says."""
 
 
 class Answer:
@@ -238,9 +242,19 @@ class MemoryItem(Answer):
         """Whether it is a message of the ledger, indexed for search; its history is that of its facts."""
         return self.kind == "messages" and self.id in self.sources
 
+    @classmethod
+    def new(cls, id: str, text: str, scope: Scope, moment: str, **fields: Any) -> MemoryItem:
+        """Return an item that is created, told and valid from a moment on, unless `fields` say otherwise."""
+        times = dict.fromkeys(("created_at", "updated_at", "told_at", "valid_from"), moment)
+        return cls(id=id, memory=text, hash=text_hash(text), scope=scope, **{**times, **fields})
+
     def with_(self, **changes: Any) -> MemoryItem:
         """Return a copy with some fields changed."""
         return replace(self, **changes)
+
+    def with_text(self, text: str, **changes: Any) -> MemoryItem:
+        """Return a copy with another text, and some fields changed."""
+        return replace(self, memory=text, hash=text_hash(text), **changes)
 
     def to_payload(self) -> dict[str, Any]:
         """Return the flat JSON object for a vector store; fields without a value are left out."""
@@ -383,8 +397,7 @@ def _elements(value: list[Any] | tuple[Any, ...] | dict[Any, Any], field: str) -
 
 # Owners: the users, agents, runs and worlds that memories are kept for.
 
-OWNER_AXES = ("user_id", "agent_id", "run_id", "world_id")
-"""The scope fields that can name an owner."""
+OWNER_AXES = ("user_id", "agent_id", "run_id", "world_id")  # the scope fields that can name an owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,10 +33,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: `content` is plain text, `name` the speaker, `timestamp` an aware UTC datetime or None.
-
-    `timestamp` accepts everything that `parse_moment` reads.
-    """
+    """One message: plain text `content`, speaker `name`, and `timestamp` (as `parse_moment` reads it)."""
 
     role: str
     content: str

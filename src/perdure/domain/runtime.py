@@ -54,27 +54,19 @@ def read_names(given: Mapping[Any, Any], known: Collection[str] | None, what: st
     return read
 
 
-_IDS = UUID("3f0a7b52-5a86-5c0e-9d43-0f6f2f1f7c11")
-"""The UUID namespace for ids that are not UUIDs."""
+_IDS = UUID("3f0a7b52-5a86-5c0e-9d43-0f6f2f1f7c11")  # the UUID namespace for ids that are not UUIDs
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LAST = 253_402_300_799_999
-"""The last millisecond of the year 9999, the latest possible time."""
+LAST = 253_402_300_799_999  # the last millisecond of the year 9999, the latest possible time
 MOST_SKIPPED = 2**31 - 1
 """Greater offsets are reduced to this: no table is as long, and every database can count that far."""
 
 R = TypeVar("R", bound="Record")
-
-
-ParticipantState = Literal["FOLLOWED", "MUTED"]
-"""The agent's state in a room; None for neither."""
+ParticipantState = Literal["FOLLOWED", "MUTED"]  # the agent's state in a room; None for neither
 STATES: tuple[ParticipantState, ...] = ("FOLLOWED", "MUTED")
 
 
 def read_uuid(value: object, name: str = "id") -> str:
-    """Return the canonical UUID of an id: its own if it is one, else the UUIDv5 of its text.
-
-    InvalidInputError names the field if it is not text, or empty.
-    """
+    """Return the canonical UUID of an id, or the UUIDv5 of its text; InvalidInputError names an invalid field."""
     if isinstance(value, UUID):
         return str(value)
     if not isinstance(value, str) or not value:
@@ -188,8 +180,7 @@ _READERS: dict[str, Any] = {
     "state": read_state,
 }
 """The reader of each field by its name; ids use `read_key`, every other field is text."""
-AS_TEXT = {"read": read_text}
-"""Metadata of a field that is plain text, whatever its name."""
+AS_TEXT = {"read": read_text}  # metadata of a field that is plain text, whatever its name
 
 
 def _read(name: str, given: Mapping[str, Any], metadata: Mapping[str, Any]) -> Any:

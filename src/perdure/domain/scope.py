@@ -11,19 +11,14 @@ from perdure.domain.text.readable import check_unicode
 SCOPE_FIELDS = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id")
 """Every scope field, in the order in which a store chooses the one to cluster by."""
 
-OWNER_FIELDS = ("user_id", "agent_id", "run_id")
-"""The scope fields of which `Memory` requires at least one."""
-
+OWNER_FIELDS = ("user_id", "agent_id", "run_id")  # the scope fields of which `Memory` requires at least one
 MAX_SCOPE_LENGTH = 1024
 """Maximum characters of a scope value: ample for ids and e-mail addresses, and an index key in every store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The value of each scope field; None means that it was not given.
-
-    Values are compared literally: no trimming, no case folding.
-    """
+    """The value of each scope field, compared literally; None means that it was not given."""
 
     user_id: str | None = None
     agent_id: str | None = None

@@ -14,8 +14,7 @@ from perdure.domain.job import Job
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode
 
-_SESSIONS = UUID("6f0c1e0a-54b5-5d0b-9c1e-2b7a6c1d8f30")
-"""The UUID namespace of session ids."""
+_SESSIONS = UUID("6f0c1e0a-54b5-5d0b-9c1e-2b7a6c1d8f30")  # the UUID namespace of session ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +97,7 @@ class Link:
 
 
 def session_id(name: str, scope: Scope, store: str = "") -> str:
-    """Return the id of a store's session of this name in exactly this scope (UUIDv5).
-
-    `store` is the store's mark. An empty name is InvalidInputError.
-    """
+    """Return the id (UUIDv5) of a store's session of this name and scope; InvalidInputError for an empty name."""
     if not name:
         raise InvalidInputError("a session must have a name", field="session", value=name)
     check_unicode(name, "session")

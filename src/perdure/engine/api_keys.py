@@ -14,10 +14,8 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
 
-PREFIX = "perdure_"
-"""What every key begins with, so that it is recognised where it does not belong."""
-SECRET_BYTES = 32
-"""Random bytes of a key: so many that its digest needs no salt and no slowness."""
+PREFIX = "perdure_"  # what every key begins with, so that it is recognised where it does not belong
+SECRET_BYTES = 32  # random bytes of a key: so many that its digest needs no salt and no slowness
 HINT_LENGTH = len(PREFIX) + 6
 MAX_NAME = 200
 

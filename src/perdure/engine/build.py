@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bool = False) -> Engine:
-    """The engine of a configuration; ConfigError names what is wrong with which setting.
+    """Build the engine of a configuration; ConfigError names a wrong setting.
 
-    With `any_embedder` the memories may be of another one than is configured, as they are until they are re-embedded.
+    With `any_embedder` the memories may be of another embedder than configured, as before they are re-embedded.
     """
     store_settings = _with_path(config.vector_store.provider, config.vector_store.config, config.path)
     if config.vector_store.provider == "markdown":
@@ -85,9 +85,9 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
 
 
 def _as_the_files_were(config: MemoryConfig, store: VectorStore, embedder: Embedder) -> Embedder:
-    """The embedder of a folder of files that has no settings, as those of a `MemoryClient` have none.
+    """Return the embedder for a folder of files without settings, such as a `MemoryClient`'s.
 
-    Where nobody names one and the index was made by words alone, it is that one: it needs nothing but its length.
+    If no embedder is named and the index was made by words alone, it is `hashed` with the index's length.
     """
     shape = stored_shape(store, config.vector_store.collection_name)
     if config.vector_store.provider != "markdown" or "embedder" in config.model_fields_set or shape is None:
@@ -97,7 +97,7 @@ def _as_the_files_were(config: MemoryConfig, store: VectorStore, embedder: Embed
 
 
 def _graph_sync(config: MemoryConfig) -> Callable[[Kernel], ChangeObserver] | None:
-    """What keeps the graph that the configuration names; a `sqlite` one lies in the folder, as a store does."""
+    """Return a factory for the configured graph's sync; a `sqlite` graph is in the folder, as a store is."""
     if config.graph_store is None:
         return None
     from perdure.engine.graph.sync import GraphSync
@@ -110,7 +110,7 @@ def _graph_sync(config: MemoryConfig) -> Callable[[Kernel], ChangeObserver] | No
 
 
 def _file_sync(store: VectorStore) -> Callable[[Kernel], FileObserver] | None:
-    """What watches the files of a store that keeps memories as files."""
+    """Return a factory for the file watcher of a store with files."""
     if "perdure.backends.markdown.base" not in sys.modules:
         return None  # a store in files is a subclass of the port there, and has imported it
     from perdure.backends.markdown.base import FileStore
@@ -120,9 +120,9 @@ def _file_sync(store: VectorStore) -> Callable[[Kernel], FileObserver] | None:
 
 
 def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The settings of a store; a `sqlite` or `markdown` one without a path, also behind another, is in the folder.
+    """Return a store's settings; a `sqlite` or `markdown` one without a path, also behind another, is in the folder.
 
-    What lies behind `markdown` is its index.
+    The store behind `markdown` is its index.
     """
     found = dict(settings)
     if provider == "sqlite":
@@ -138,7 +138,7 @@ def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict
 
 
 def build_ledger(config: MemoryConfig) -> Ledger:
-    """The ledger that the configuration names; no variable of the environment alone moves it (ADR 9)."""
+    """Build the configured ledger; an environment variable alone never moves it (ADR 9)."""
     settings = dict(config.history.config)
     if config.history.db_path is not None and (config.history.provider != "sqlite" or "path" in settings):
         raise ConfigError(
@@ -153,7 +153,7 @@ def build_ledger(config: MemoryConfig) -> Ledger:
 
 
 def _curator(config: MemoryConfig, llm: LLM | None) -> Callable[[], Curator]:
-    """What makes the curator: its rules, or its prompts, are imported when something is written."""
+    """Return the curator's factory; its rules or prompts are imported with the first write."""
     if config.chosen_curator == "rules":
         return partial(_by_rules, config)
     if llm is None or config.llm is None:
@@ -164,7 +164,9 @@ def _curator(config: MemoryConfig, llm: LLM | None) -> Callable[[], Curator]:
 def _by_rules(config: MemoryConfig) -> Curator:
     from perdure.engine.write.curator import RulesCurator
 
-    return RulesCurator(config.reading_limit, keeps_words=config.episodes != "off")
+    return RulesCurator(
+        config.reading_limit, keeps_words=config.episodes != "off", takes_notes=config.episodes == "notes"
+    )
 
 
 def _by_model(llm: LLM, **asked: Any) -> Curator:
@@ -174,14 +176,14 @@ def _by_model(llm: LLM, **asked: Any) -> Curator:
 
 
 def reader_by(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
-    """The curator of conversations through the gateway, with the role `memory_extraction` or a caller's model."""
+    """Return the curator of gateway conversations, with the role `memory_extraction` or a caller's model."""
     assert llm is not None, "it was built from its configuration"
     role = asked_by_role(named, max_tokens=500, temperature=0.1)
     return _by_model(llm, label=_label(named), **role, **_asked(config))
 
 
 def _asked(config: MemoryConfig) -> dict[str, Any]:
-    """How a model is asked, whichever it is."""
+    """Return the parameters of a model's calls."""
     return {
         "mode": config.reconcile,
         "extraction_prompt": config.custom_prompts.fact_extraction,
@@ -190,10 +192,7 @@ def _asked(config: MemoryConfig) -> dict[str, Any]:
 
 
 def _label(config: LLMConfig) -> str:
-    """The model and all its settings but the key, by which its answers are told from another's.
-
-    The settings in force, not those given: an address or a model may come from the environment.
-    """
+    """Return the model with all its effective settings except the key, which distinguishes its answers."""
     settings = registry.load("llms", config.provider).Settings(**config.config).model_dump(exclude={"api_key"})
     return json.dumps([config.provider, settings], sort_keys=True, default=str)
 
@@ -202,19 +201,19 @@ _SAID = "I moved to Oslo last week. My sister Ana works at the harbour and has t
 
 
 def load_rules() -> None:
-    """Read a sentence and a question by the rules: their modules, word files and patterns are then in place.
+    """Read a sentence and a question by the rules, so that their modules and word files are loaded.
 
-    It takes some tenths of a second, which else the first messages' answers would wait for.
+    The first messages would otherwise wait some tenths of a second for that.
     """
     from perdure.domain.message import Message
-    from perdure.pipeline.curation.rules.extraction import extract
+    from perdure.pipeline.curation.rules.extraction import read_messages
     from perdure.pipeline.curation.rules.reconciliation import decide
     from perdure.pipeline.curation.rules.slots import read_slots
     from perdure.pipeline.retrieval.question import read_question
     from perdure.pipeline.retrieval.search_gate import is_general, should_search
 
     now = datetime.now(UTC)
-    for fact in extract([Message("user", _SAID)], now=now):
+    for fact in read_messages([Message("user", _SAID)], now=now).facts:
         decide(fact, [])
         read_slots(fact.text)
     for question in ("Where does Ana work?", "What did I do last week?"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.filter import parse_filter
-from perdure.domain.memory import check_metadata, read_id
+from perdure.domain.memory import NOTES, check_metadata, read_id
 from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
@@ -30,14 +30,11 @@ Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, A
 """The input of `add`: a text, a message, or a list of messages."""
 Moment = str | date | datetime
 """A time: an aware datetime, a date (its midnight), or ISO 8601 text; without a zone it is UTC."""
-TimeWindow = tuple[Moment | None, Moment | None]
-"""A period: its first time and the one after its last; None is open."""
-Filters = Mapping[str, Any]
-"""A caller's filter expression."""
+TimeWindow = tuple[Moment | None, Moment | None]  # a period: its first time and the one after its last; None is open
+Filters = Mapping[str, Any]  # a caller's filter expression
 MAX_LIMIT = 2**31 - 1
 """Greater limits are reduced to this: no scope has as many memories, and every store can count that far."""
-DEEPEST = 3
-"""Maximum number of edges to a neighbour."""
+DEEPEST = 3  # maximum number of edges to a neighbour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,28 +51,20 @@ class Query:
     as_of: datetime | None = None
     include_past: bool = False
     explain: bool = False
-    versions: bool = False
-    """Search earlier texts instead of current ones."""
+    versions: bool = False  # search earlier texts instead of current ones
     preset: Preset = field(default_factory=lambda: _presets()["best"])
     rerank: bool = False
-    related: bool = True
-    """Whether memories related by the graph join the results; else each memory is scored by itself."""
-    hydrate: bool = False
-    """Whether each memory comes with its source messages."""
+    related: bool = True  # whether memories related by the graph join the results; else each memory is scored by itself
+    hydrate: bool = False  # whether each memory comes with its source messages
     also: Scope | None = None
     """A second scope whose candidates join those of the first; for presets that rank by similarity."""
-    trusted: bool = False
-    """Whether quarantined memories are left out, because the result enters a prompt."""
-    files: bool = False
-    """Whether agents' files are searched too."""
-    told: frozenset[str] = frozenset()
-    """Fingerprints of messages that the reader already has: they are not candidates."""
+    trusted: bool = False  # whether quarantined memories are left out, because the result enters a prompt
+    files: bool = False  # whether agents' files are searched too
+    told: frozenset[str] = frozenset()  # fingerprints of messages that the reader already has: they are not candidates
     reference_time: datetime | None = None
     """The time that "last week" in the question is relative to; default the clock."""
-    meaning: str | None = None
-    """The text to embed in place of the question, for a search by a made-up answer."""
-    time_window: Window | None = None
-    """The period to use instead of the one in the question."""
+    meaning: str | None = None  # the text to embed in place of the question, for a search by a made-up answer
+    time_window: Window | None = None  # the period to use instead of the one in the question
 
     @property
     def reads_past(self) -> bool:
@@ -130,13 +119,11 @@ class ForgetRequest:
     scope: Scope
     id: str | None = None
     query: str | None = None
-    types: tuple[str, ...] = ()
-    """Only memories of these types in the scope."""
+    types: tuple[str, ...] = ()  # only memories of these types in the scope
     threshold: float = 0.75
     erase: bool = True
     dry_run: bool = False
-    walls: Scope | None = None
-    """The scope in which derived memories are erased too; None means `scope`."""
+    walls: Scope | None = None  # the scope in which derived memories are erased too; None means `scope`
 
     @property
     def reach(self) -> Scope:
@@ -174,6 +161,13 @@ def read_flag(value: object, field: str) -> bool:
     if not isinstance(value, bool):
         raise invalid(field, "true or false", value)
     return value
+
+
+def read_kind(value: object) -> str:
+    """Read the kind of memories to list: facts or notes."""
+    if value not in ("facts", NOTES):
+        raise invalid("kind", f"facts or {NOTES}", value)
+    return str(value)
 
 
 def read_limit(value: object, field: str = "limit") -> int:

@@ -37,9 +37,7 @@ from perdure.domain import errors
 from perdure.domain.clock import iso
 from perdure.domain.errors import KEPT, FilterError, InvalidInputError, PerdureError, ScopeError
 
-Dialect = Literal["facts", "explicit", "team", "openai"]
-"""The error shape of a route."""
-
+Dialect = Literal["facts", "explicit", "team", "openai"]  # the error shape of a route
 INVALID: Mapping[Dialect, int] = {"facts": 400, "explicit": 400, "team": 422, "openai": 400}
 """The status of a wrong value."""
 UNREADABLE: Mapping[Dialect, int] = {"facts": 422, "explicit": 400, "team": 422, "openai": 400}
@@ -152,7 +150,6 @@ def fault_of(error: Exception, dialect: Dialect) -> Fault:
 
 
 def _openai_type(status: int) -> str:
-    """Return OpenAI's error type for a status."""
     if status >= 500:
         return "server_error"
     return {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(
@@ -161,7 +158,6 @@ def _openai_type(status: int) -> str:
 
 
 def _explicit_code(fault: Fault) -> str:
-    """Return the code in capitals: MISSING_USER_ID, INVALID_LIMIT, NOT_FOUND, MEMORY_NOT_AVAILABLE."""
     if fault.code == ScopeError.code:
         return "MISSING_USER_ID"
     if fault.code in (InvalidInputError.code, FilterError.code):

@@ -1,7 +1,4 @@
-"""Keep text of tools, and text that gives a model orders, out of prompts.
-
-Vocabulary and wordings are data: `pipeline/lexicon/firewall_*`. Time is proportional to the length of the text.
-"""
+"""Keep text of tools, and text with orders for a model, out of prompts; wordings are in `lexicon/firewall_*`."""
 
 from __future__ import annotations
 
@@ -38,9 +35,7 @@ from perdure.pipeline.prompting.quoting import (  # fmt: skip
 
 # Folding: the same words whatever they were written with, for comparing alone.
 
-LINK = "zzlink"
-"""Replaces the sign of an address, `://` or `@`."""
-
+LINK = "zzlink"  # replaces the sign of an address, `://` or `@`
 _CJK = "\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = Pattern(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
 _MARKS = Pattern("[\u0300-\u036f]")
@@ -109,8 +104,7 @@ def _lookalikes() -> dict[int, str]:
 # Wordings: orders to an assistant, found as classes of words close to each other.
 
 SHORTEST_STEM = 3
-BEFORE = 3
-"""Words before a wording in which an excluded class counts too."""
+BEFORE = 3  # words before a wording in which an excluded class counts too
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +225,7 @@ def _rules() -> tuple[_Rule, ...]:
 
 # Marks that no person writes: forged turns and blocks, hidden letters, addresses that exfiltrate data.
 
-LEAST_ENCODED = 24
-"""Minimum characters of a run that is tried as base64 or hexadecimal."""
-
+LEAST_ENCODED = 24  # minimum characters of a run that is tried as base64 or hexadecimal
 _HIDDEN = Pattern("[\u202d\u202e]|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0020-\U000e007e]")
 """Overrides of the writing direction, and tag letters outside of flags."""
 _TURN = Pattern(
@@ -256,8 +248,7 @@ _BLOCK = Pattern(r"[</‹]perdure-?memory|perdure-?memory[>›]")
 _LIST_FORGED = Pattern(r'"? \(\d{4}-\d\d-\d\d\)[ \t]*\n[ \t]*- "')
 _RUN = Pattern(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{{{LEAST_ENCODED},}}={{0,2}}")
 _SPACE = Pattern(r"\s+")
-_READABLE = 0.9
-"""Share of printable characters from which decoded bytes count as text."""
+_READABLE = 0.9  # share of printable characters from which decoded bytes count as text
 
 
 def is_hidden(text: str) -> bool:
@@ -323,13 +314,9 @@ _OWN_LINES = tuple(
 """The lines of perdure's own blocks, which nobody else writes."""
 
 
-TOOL = "tool"
-"""The result of a tool: a page, a file, a mail."""
-SYSTEM = "system"
-"""A message of the application to the model."""
-INSTRUCTION = "instruction"
-"""It gives a model orders, or imitates a part of its prompt."""
-
+TOOL = "tool"  # the result of a tool: a page, a file, a mail
+SYSTEM = "system"  # a message of the application to the model
+INSTRUCTION = "instruction"  # it gives a model orders, or imitates a part of its prompt
 _BY_ROLE = {"tool": TOOL, "function": TOOL, "system": SYSTEM, "developer": SYSTEM}
 
 
@@ -412,22 +399,16 @@ def without_genuine(text: str) -> str:
 # Provenance: whose words a fact is made of, by the messages that it names and the words that it shares with them.
 
 ASSISTANT = "assistant"
-PASTED = "pasted"
-"""Origin of what stands in a user's message behind an order to a model: text that somebody else wrote."""
-
-BORROWED = 0.5
-"""Share of a fact's words that only tools or orders hold, from which it counts as theirs."""
-
+PASTED = "pasted"  # origin of what stands in a user's message behind an order to a model: text that somebody else wrote
+BORROWED = 0.5  # share of a fact's words that only tools or orders hold, from which it counts as theirs
 _ORIGINS = {"tool": TOOL, "function": TOOL, "system": SYSTEM, "developer": SYSTEM, "assistant": ASSISTANT}
 _PIECE = Pattern(r"[^\n.!?。！？]*(?:[.!?。！？]+|\n+|\Z)")
 _PASTE = Pattern(r":[ \t]*\n|:\s*[\"'“„«‘]|-{3,}|>>|^[ \t]*>|```|<", re.MULTILINE)
 """Where text by others begins in a message that holds some."""
 _WORD = Pattern(r"\w+")
 _YEAR = Pattern(r"(?:19|20)\d\d")
-PARTS = 64
-"""Parts of a message that are looked at one by one for the first order."""
-LEAST_NUMBER = 3
-"""Digits from which a number says whose it is."""
+PARTS = 64  # parts of a message that are looked at one by one for the first order
+LEAST_NUMBER = 3  # digits from which a number says whose it is
 
 
 @dataclass(frozen=True, slots=True)

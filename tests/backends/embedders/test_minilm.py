@@ -415,6 +415,13 @@ def test_an_exported_onnx_graph_is_read_as_it_is(embedder: MiniLMEmbedder, files
     assert exported.label != embedder.label
 
 
+def test_texts_in_one_row_have_the_vectors_of_a_graph_with_padding(embedder: MiniLMEmbedder, files: ModelFiles) -> None:
+    session = onnx_module.start_session("minilm", build_graph(read_weights(files.weights)), 1)
+    padded = minilm.Encoder(session, files.tokenizer)
+    texts = ["where does Ana live?", "harbour", "tea", "", *OWN_SENTENCES, "a b c " * 200]
+    assert np.abs(embed(embedder, *texts) - padded.encode(texts)).max() < 1e-6
+
+
 @pytest.mark.parametrize("weights", ["model.safetensors", "model.onnx"])
 def test_damaged_weights_are_an_embedding_error_that_names_the_file(
     files: ModelFiles, tmp_path: Path, weights: str

@@ -17,9 +17,9 @@ from perdure.backends.markdown.layout import (
     numbered,
     place_of,
     root_of,
+    scope_of,
     slug,
     unnumbered,
-    walls_of,
 )
 
 pytestmark = pytest.mark.covers("A23", "A24", "A25", "A26", "A27", "A28", "K12", "K13", "K14")
@@ -154,7 +154,7 @@ def test_names_have_numbers_that_can_be_taken_off() -> None:
     ],
 )
 def test_a_folder_tells_walls_where_it_can(folder: str, walls: dict[str, str]) -> None:
-    assert walls_of(folder) == walls
+    assert scope_of(folder) == walls
 
 
 def test_kinds_are_told_by_folders() -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from perdure.backends import blocking
 from perdure.backends.shared import micro_batches
 from perdure.backends.shared.micro_batches import MOST_JOBS, QUERY_TURNS, RUN_TOKENS, MicroBatcher, Tokens, fitting
-from perdure.backends.shared.onnx import RUN_COST, batches
+from perdure.backends.shared.onnx import RUN_COST, batches, packs, rows_of
 from perdure.domain.errors import EmbeddingError
 
 BAD = 13
@@ -412,6 +412,8 @@ def test_a_forked_child_begins_anew_and_knows_a_model_that_was_running(is_busy: 
         assert model.begun.wait(20)
     else:
         thread.join()
+        while batcher._active:  # the runner answers before it ends
+            time.sleep(0.001)
     fork = multiprocessing.get_context("fork")
     queue = fork.SimpleQueue()
     child = fork.Process(target=in_child, args=(batcher, model, queue))
@@ -481,3 +483,31 @@ def test_the_process_knows_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert micro_batches.usable_cores() >= 1
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert micro_batches.usable_cores() == (os.cpu_count() or 1)
+
+
+LENGTHS = st.lists(st.integers(1, 256), min_size=1, max_size=16)
+
+
+@given(LENGTHS)
+def test_without_padding_the_parts_that_fit_are_taken_in_their_order(lengths: list[int]) -> None:
+    parts = [[[1] * length] for length in lengths]
+    chosen = fitting(parts, None)
+    assert chosen[0] == 0 and chosen == sorted(chosen)
+    assert chosen == [0] or sum(lengths[place] for place in chosen) <= RUN_TOKENS
+
+
+@given(LENGTHS)
+def test_every_text_is_in_one_run_and_one_row(lengths: list[int]) -> None:
+    runs = packs(lengths, RUN_TOKENS)
+    assert sorted(place for run in runs for place in run) == list(range(len(lengths)))
+    assert all(len(run) == 1 or sum(lengths[place] for place in run) <= RUN_TOKENS for run in runs)
+    rows = rows_of(lengths, 32)
+    widths = [sum(lengths[place] for place in row) for row in rows]
+    assert sorted(place for row in rows for place in row) == list(range(len(lengths)))
+    assert max(widths) <= max(32, *lengths)
+    assert len(rows) * max(widths) <= len(lengths) * max(lengths), "never more padding than a row for each text"
+
+
+def test_a_question_and_its_short_words_lie_in_one_row() -> None:
+    assert [sorted(row) for row in rows_of([14, 3, 3, 4], 32)] == [[0, 1, 2, 3]]
+    assert len(rows_of([12] * 8, 32)) in (4, 8), "without padding"

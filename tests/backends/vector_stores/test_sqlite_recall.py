@@ -148,13 +148,51 @@ def test_a_file_of_the_layout_before_gets_the_tables(tmp_path: Path) -> None:
     rig.apply(row("a", kept=None))
     rig.run(rig.store.close)
     connection = sqlite3.connect(rig.path)
-    connection.executescript("DROP TABLE recall_1; DROP TABLE words_1; UPDATE meta SET value = 1 WHERE key = 'schema'")
+    connection.executescript(
+        "DROP TABLE recall_1; DROP TABLE words_1; DROP TABLE word_vectors_1; "
+        "UPDATE meta SET value = 1 WHERE key = 'schema'"
+    )
     connection.close()
     again = Rig(rig.path)
     assert again.kept() == {"a": None}
     again.run(again.store.keep, "c", {"a": (FIRST, TEA)})
     assert again.kept() == {"a": TEA.data}
     again.run(again.store.close)
+
+
+def test_a_file_whose_words_had_their_vectors_beside_them_keeps_both(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "memories.db")
+    rig.apply(row("a"))
+    rig.run(rig.store.close)
+    tea = vector(0.0, 1.0)
+    connection = sqlite3.connect(rig.path)
+    connection.executescript(
+        "DROP TABLE word_vectors_1; CREATE TABLE old (word INTEGER PRIMARY KEY, text NOT NULL, vector BLOB); "
+        "INSERT INTO old SELECT word, text, NULL FROM words_1; DROP TABLE words_1; ALTER TABLE old RENAME TO words_1; "
+        "UPDATE meta SET value = 2 WHERE key = 'schema'"
+    )
+    connection.execute("UPDATE words_1 SET vector = ? WHERE text = 'tea'", (tea.tobytes(),))
+    connection.commit()
+    connection.close()
+    again = Rig(rig.path)
+    assert again.words("tea", "green") == {"tea": [0, 1, 0, 0], "green": None}
+    again.run(again.store.give_words, "c", {"tea": vector(1.0), "green": vector(0.0, 0.0, 1.0)})
+    assert again.words("tea", "green") == {"tea": [1, 0, 0, 0], "green": [0, 0, 1, 0]}
+    assert again.run(again.store.check, "c") == []
+    again.run(again.store.close)
+
+
+def test_a_vector_without_a_word_is_found_and_scrubbed_out(rig: Rig) -> None:
+    rig.apply(row("a"))
+    rig.run(rig.store.give_words, "c", {"tea": vector(1.0)})
+    connection = sqlite3.connect(rig.path)
+    connection.execute("INSERT INTO word_vectors_1 VALUES (99, ?)", (vector(1.0).tobytes(),))
+    connection.commit()
+    connection.close()
+    assert any("1 vectors of words have no word" in each for each in rig.run(rig.store.check, "c"))
+    assert rig.run(rig.store.scrub)
+    assert rig.run(rig.store.check, "c") == []
+    assert rig.words("tea") == {"tea": [1, 0, 0, 0]}
 
 
 def test_surrogates_in_words_are_kept(rig: Rig) -> None:

@@ -113,6 +113,24 @@ async def test_a_batch_is_dropped_once_it_is_synced_and_not_before(place: Place)
 
 
 @awaited
+async def test_a_batch_that_the_store_has_synced_is_dropped_with_those_before_it(place: Place) -> None:
+    async with place.opened() as ledger:
+        first = await settle(ledger, add())
+        change = add("one of many")
+        await ledger.write([entry(change, "bulk"), entry(add("another"), "bulk")])
+        await ledger.write([entry(add(), "open")])
+        late = await settle(ledger, add())
+        await ledger.applied("bulk", [first])
+        assert await ledger.unsynced(STORE) == [late], "what the store may not have synced stays"
+        assert plain(await ledger.history(change.memory_id)) == [("ADD", None, "one of many")]
+        assert (await ledger.stats())["written"] == 1
+        with pytest.raises(LedgerError, match="bulk"):
+            await ledger.applied("bulk", [])
+        await ledger.applied("open", [late, "open"])
+        assert await ledger.unsynced(STORE) == []
+
+
+@awaited
 async def test_pending_is_what_the_dead_and_one_self_left(place: Place) -> None:
     dead, living = place.handle(), place.handle()
     await dead.open()

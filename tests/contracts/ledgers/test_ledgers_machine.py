@@ -97,6 +97,16 @@ class Journal(RuleBasedStateMachine):
 
     @precondition(lambda self: self.some("written"))
     @rule(number=HANDLES, data=st.data())
+    def apply_and_sync(self, number: int, data: st.DataObject) -> None:
+        batch = data.draw(st.sampled_from(sorted(self.some("written"), key=lambda batch: batch.name)))
+        named = [other.name for other in self.some("applied")]
+        self.run(self.handles[number].applied(batch.name, named))
+        self.note_applied(batch, number)
+        for name in (batch.name, *named):
+            del self.batches[name]
+
+    @precondition(lambda self: self.some("written"))
+    @rule(number=HANDLES, data=st.data())
     def abandon(self, number: int, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(batch.name for batch in self.some("written"))))
         self.run(self.handles[number].abandon(name))

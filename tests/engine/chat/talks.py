@@ -17,8 +17,10 @@ from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.build import build
+from perdure.engine.chat.caller_model import ModelGrant
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import Conversation, Dialect, GatewaySettings
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
 
@@ -45,9 +47,29 @@ class World:
     def llm(self) -> ScriptedLLM:
         return cast("ScriptedLLM", self.engine.kernel.extractor)
 
+    async def begin(self, conversation: Conversation, message: Message, tools: Sequence[Message] = ()) -> PendingTurn:
+        turn = PendingTurn(conversation=conversation, user=message, tools=tuple(tools))
+        await self.remembering.turns.keep_user(turn)
+        return turn
+
+    async def end(self, turn: PendingTurn, answer: str, *, complete: bool = True) -> None:
+        await self.remembering.turns.keep_answer(turn, answer, complete=complete)
+
+    async def keep(
+        self,
+        conversation: Conversation,
+        message: Message,
+        answer: str,
+        tools: Sequence[Message] = (),
+        *,
+        grant: ModelGrant | None = None,
+    ) -> None:
+        turn = PendingTurn(conversation=conversation, user=message, tools=tuple(tools), grant=grant)
+        await self.remembering.turns.keep_answer(turn, answer)
+
     async def say(self, conversation: Conversation, texts: Iterable[str], answer: str = "I see.") -> None:
         for text in texts:
-            await self.remembering.keep(conversation, user(text), answer)
+            await self.keep(conversation, user(text), answer)
 
     async def settle(self) -> None:
         """Wait until nothing is due any more but what failed and is tried again later."""

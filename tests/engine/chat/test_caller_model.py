@@ -183,7 +183,7 @@ def test_a_batch_of_several_keys_is_read_by_each_for_itself(
         talked = talk(dialect=dialect)
         for text, key in (("Tea", "one"), ("Salt", "two"), ("Rye", "two"), ("I live in Lisbon", None)):
             lent = None if key is None else loan(key, url=model.url)
-            await world.remembering.keep(talked, user(f"{text}, I say."), "I see.", grant=lent)
+            await world.keep(talked, user(f"{text}, I say."), "I see.", grant=lent)
             if dialect == "chat":
                 await world.settle()
         await world.settle()

@@ -334,8 +334,8 @@ def test_a_new_budget_updates_the_old_one(tmp_path: Path) -> None:
 
 def test_a_session_of_both_dialects_is_read_as_each_turn_was_held(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
-        await opened.remembering.keep(talk(dialect="responses"), user("First of responses"), "One.")
-        await opened.remembering.keep(talk(dialect="chat"), user("Then of chat"), "Two.")
+        await opened.keep(talk(dialect="responses"), user("First of responses"), "One.")
+        await opened.keep(talk(dialect="chat"), user("Then of chat"), "Two.")
         await opened.settle()
         assert read_calls(opened.llm) == [
             "user: First of responses\nassistant: One.",

@@ -14,6 +14,7 @@ from perdure.engine.chat import memory_writer, session_reader
 from perdure.engine.chat.session_reader import FailedTurns
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import own_session
+from perdure.engine.graph import jobs
 from perdure.engine.requests import ForgetRequest
 from tests.engine.chat.talks import ANN, World, facts, read_calls, run, scripted, talk
 
@@ -26,7 +27,7 @@ NAMES = ("Rex", "Tom", "Kit", "Bo", "Su", "Max", "Zoe")
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once."""
-    monkeypatch.setattr(memory_writer, "pause_after", lambda attempts, growth=2.0: 0.0)
+    monkeypatch.setattr(jobs, "pause_after", lambda attempts, growth=2.0: 0.0)
     monkeypatch.setattr(memory_writer, "LATER", 0.0)
 
 
@@ -91,7 +92,7 @@ def test_a_model_that_was_away_for_long_costs_no_turn(dialect: Dialect, tmp_path
         async with asyncio.timeout(60):
             while await read_turns(opened) < 3:
                 await asyncio.sleep(0.01)
-        assert sum("Lisbon" in said for said in read_calls(opened.llm)) > memory_writer.PARKED_AFTER
+        assert sum("Lisbon" in said for said in read_calls(opened.llm)) > jobs.PARKED_AFTER
         assert "User lives in Lisbon" in await opened.facts()
 
     away = [{"error": "server"}] * 24

@@ -18,6 +18,7 @@ from perdure.engine.aio.priority import PriorityGate
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import GatewaySettings
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import BackgroundTasks
 from tests.contracts.ledgers.ledger_worker import awaited
 from tests.engine.chat.talks import World, talk, user, world
@@ -190,7 +191,8 @@ async def test_turns_are_kept_and_read_after_the_recall_that_is_under_way(
         with held(opened, monkeypatch) as (begun, go_on):
             recall = asyncio.create_task(recalling(RecallRequest(conversation=talk(), query="what is my cat called?")))
             await begun.wait()
-            kept = tasks.spawn(remembering.keep(talk(), user("I live in Porto."), "I see."), "line")
+            turn = PendingTurn(conversation=talk(), user=user("I live in Porto."))
+            kept = tasks.spawn(remembering.turns.keep_answer(turn, "I see."), "line")
             await turns()
             assert await said(ledger) == before and not kept.done()
             go_on.set()

@@ -58,7 +58,7 @@ def test_a_session_of_the_same_name_counts_its_turns_in_each_store(tmp_path: Pat
     async def work() -> None:
         async with shared(tmp_path, "one") as one, shared(tmp_path, "two") as two:
             for opened, turns in ((one, 3), (two, 1)):
-                turn = [await opened.remembering.begin(RESPONSES, user(f"I have {n} cats")) for n in range(turns)][-1]
+                turn = [await opened.begin(RESPONSES, user(f"I have {n} cats")) for n in range(turns)][-1]
                 assert turn.number == turns
             kernel, ledger = two.engine.kernel, await two.engine.kernel.required_ledger()
             mine = await own_session(kernel, ledger, "s1", ANN)

@@ -262,11 +262,9 @@ def test_sessions_of_one_user_do_not_race(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
         async def one(session: int) -> None:
             for number in range(3):
-                turn = await opened.remembering.begin(
-                    talk(f"s{session}"), user(f"I have a dog named Rex{session}x{number}")
-                )
+                turn = await opened.begin(talk(f"s{session}"), user(f"I have a dog named Rex{session}x{number}"))
                 await asyncio.sleep(0)
-                await opened.remembering.end(turn, "A fine name.")
+                await opened.end(turn, "A fine name.")
 
         await asyncio.gather(*(one(session) for session in range(8)))
         await opened.settle()
@@ -286,10 +284,10 @@ def test_turns_of_one_session_at_once_are_each_counted(tmp_path: Path) -> None:
     async def work() -> None:
         async with world(tmp_path) as opened:
             turns = await asyncio.gather(
-                *(opened.remembering.begin(talk(), user(f"I have a dog named Rex{number}")) for number in range(12))
+                *(opened.begin(talk(), user(f"I have a dog named Rex{number}")) for number in range(12))
             )
             assert sorted(turn.number for turn in turns) == list(range(1, 13))
-            await asyncio.gather(*(opened.remembering.end(turn, "Nice.") for turn in turns))
+            await asyncio.gather(*(opened.end(turn, "Nice.") for turn in turns))
             await opened.settle()
             assert len(await opened.facts()) == 12
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from perdure.domain.event import Episode
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.chat import memory_writer
 from perdure.engine.chat.memory_reader import injected
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import PendingTurn, own_session
 from perdure.engine.chat.turns import dialect_of
+from perdure.engine.graph import jobs
 from perdure.engine.requests import ForgetRequest
 from perdure.pipeline.prompting.quoting import CUT
 from tests.engine.chat.talks import ANN, World, facts, read_calls, run, scripted, talk, user, world
@@ -39,10 +39,10 @@ async def said(opened: World, scope: Scope = ANN) -> list[Episode]:
 @pytest.mark.covers("K37")
 def test_the_users_words_are_kept_before_there_is_an_answer(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
-        turn = await opened.remembering.begin(talk(), user("My wife is Anne"))
+        turn = await opened.begin(talk(), user("My wife is Anne"))
         assert [each.content for each in await said(opened)] == ["My wife is Anne"]
         assert (turn.number, len(turn.episodes)) == (1, 1)
-        await opened.remembering.end(turn, "How nice, tell me more.")
+        await opened.end(turn, "How nice, tell me more.")
         assert [(each.role, each.content) for each in await said(opened)] == [
             ("user", "My wife is Anne"),
             ("assistant", "How nice, tell me more."),
@@ -79,9 +79,9 @@ def test_thoughts_are_not_kept_and_an_answer_of_thoughts_alone_is_none(tmp_path:
 @pytest.mark.covers("B5")
 def test_what_no_database_could_hold_is_not_kept_and_the_turn_is_counted(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
-        turn = await opened.remembering.begin(talk(), user("a\x00b"))
+        turn = await opened.begin(talk(), user("a\x00b"))
         assert turn.number == 1
-        await opened.remembering.end(turn, "x" * 20_000)
+        await opened.end(turn, "x" * 20_000)
         (answer,) = await said(opened)
         assert len(answer.content.encode()) <= 16_384
         assert answer.content.endswith(CUT)
@@ -92,8 +92,8 @@ def test_what_no_database_could_hold_is_not_kept_and_the_turn_is_counted(tmp_pat
 @pytest.mark.covers("A32")
 def test_an_answer_that_was_broken_off_is_kept_and_the_turn_is_read(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
-        turn = await opened.remembering.begin(talk(), user("I live in Lisbon"))
-        await opened.remembering.end(turn, "Lisbon is", complete=False)
+        turn = await opened.begin(talk(), user("I live in Lisbon"))
+        await opened.end(turn, "Lisbon is", complete=False)
         await opened.settle()
         assert [each.content for each in await said(opened)] == ["I live in Lisbon", f"Lisbon is{CUT}"]
         assert await opened.facts() == ["User lives in Lisbon"]
@@ -159,7 +159,7 @@ def test_nothing_that_was_injected_is_learned_again_from_an_answer_that_repeats_
 def test_what_tools_said_is_kept_after_the_users_words_and_gives_a_chat_no_facts(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
         tools = [Message("tool", "I live in Rome. User's wife is Eve.")]
-        await opened.remembering.keep(talk(), user("I have a dog named Rex"), "Noted.", tools)
+        await opened.keep(talk(), user("I have a dog named Rex"), "Noted.", tools)
         await opened.settle()
         assert [each.role for each in await said(opened)] == ["user", "tool", "assistant"]
         assert await opened.facts() == ["User has a dog named Rex"]
@@ -177,7 +177,7 @@ def test_a_turn_of_responses_that_asks_for_tools_is_read_with_what_they_said(tmp
         await remembering.written()
         await opened.settle()
         assert read_calls(opened.llm) == []
-        await remembering.keep(talked, user(""), "It is warm.", [Message("tool", "20 degrees.")])
+        await opened.keep(talked, user(""), "It is warm.", [Message("tool", "20 degrees.")])
         await opened.settle()
         (asked,) = read_calls(opened.llm)
         assert asked.index("Lisbon") < asked.index("20 degrees") < asked.index("It is warm")
@@ -194,9 +194,9 @@ def test_what_tools_said_alone_goes_on_with_the_turn_that_asked_them(
     async def work(opened: World) -> None:
         talked, remembering = talk(dialect=dialect), opened.remembering
         await opened.say(talked, ["I have a dog named Rex"])
-        await remembering.keep(talked, user("I live in Lisbon. How warm is it?"), "")
+        await opened.keep(talked, user("I live in Lisbon. How warm is it?"), "")
         for answer in ("", "It is warm."):
-            await remembering.keep(talked, user(""), answer, [Message("tool", f"20 degrees. {answer}")])
+            await opened.keep(talked, user(""), answer, [Message("tool", f"20 degrees. {answer}")])
         await opened.settle()
         assert {"User has a dog named Rex", "User lives in Lisbon"} <= set(await opened.facts())
         ledger = opened.engine.kernel.ledger
@@ -210,7 +210,7 @@ def test_what_tools_said_alone_goes_on_with_the_turn_that_asked_them(
         assert told == [("user", 0), ("tool", 1), ("tool", 2), ("assistant", 3)]
         assert {dialect_of(kept[id], turns[1].episodes[0]) for id in turns[1].episodes} == {dialect}
         await remembering.end_session("s1", ANN)
-        late = await remembering.begin(talked, user(""), [Message("tool", "21 degrees.")])
+        late = await opened.begin(talked, user(""), [Message("tool", "21 degrees.")])
         assert late.number == 3, "what comes after the end is a turn of its own"
 
     settings = {"extraction_batch_size": 2 if dialect == "responses" else 1}
@@ -237,10 +237,10 @@ def test_where_messages_are_searched_those_that_say_nothing_are_no_rows(tmp_path
 def test_nothing_raises_whatever_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with world(tmp_path) as opened:
-            turn = await opened.remembering.begin(talk(), user("I live in Lisbon"))
+            turn = await opened.begin(talk(), user("I live in Lisbon"))
             await opened.engine.close()
-            await opened.remembering.end(turn, "Nice.")
-            assert (await opened.remembering.begin(talk(), user("I live in Lisbon"))).number == 0
+            await opened.end(turn, "Nice.")
+            assert (await opened.begin(talk(), user("I live in Lisbon"))).number == 0
             await opened.remembering.start()
 
     asyncio.run(work())
@@ -337,7 +337,7 @@ def test_no_turn_stays_unread(
             for number in range(1, last + 1):
                 assert any(f"In {name} I saw number {number}." in read for read in calls)
 
-    monkeypatch.setattr(memory_writer, "pause_after", lambda attempts, growth: 0.0)
+    monkeypatch.setattr(jobs, "pause_after", lambda attempts, growth: 0.0)
     options = {"llm": scripted(answers), "vector_store": {"provider": "memory"}}
     batches = {"extraction_batch_size": every, "summaries": False}
     run(work, tmp_path_factory.mktemp("unread"), settings=batches, **options)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Memory, MemoryItem, Scope
-from perdure.pipeline.prompting.context_block import estimate_tokens, render
-from perdure.pipeline.prompting.quoting import strip_injected
+from perdure.pipeline.prompting.context_block import render
+from perdure.pipeline.prompting.quoting import estimate_tokens, strip_injected
 from perdure.pipeline.retrieval.rescoring import ABOUT_EQUAL, newer_first
 from tests.conftest import Open
 

@@ -62,12 +62,12 @@ def test_log_reads_as_memory_with_the_words_that_it_was_learned_from(path: Path)
     with opened(path) as memory:
         memory.add("I live in Oslo", **ANA)
         settled(memory)
-        memory.add("Good news, I moved to Bergen!", **ANA)
+        memory.add("I moved to Bergen!", **ANA)
         newest, first, _ = memory.versions.log()
         (change,) = newest.changes
         assert (change.change, change.line) == ("changed", "User's home: Oslo → Bergen")
         assert (change.before, change.after) == ("User lives in Oslo", "User moved to Bergen")
-        assert [each["content"] for each in change.learned_from] == ["Good news, I moved to Bergen!"]
+        assert [each["content"] for each in change.learned_from] == ["I moved to Bergen!"]
         assert [each.line for each in memory.versions.diff(first.id).results] == ["User's home: Oslo → Bergen"]
         assert [each.change for each in memory.versions.diff(newest.id, first.id).results] == ["learned", "forgotten"]
         assert memory.versions.diff(newest.id).results == []

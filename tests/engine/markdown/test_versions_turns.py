@@ -32,10 +32,10 @@ def test_a_turn_is_one_version_with_its_words_facts_tombstones_and_summary(tmp_p
 
     async def work(opened: World) -> list[str]:
         versions = opened.engine.versions
-        await opened.remembering.keep(talk(), user("I live in Oslo"), "Nice.")
+        await opened.keep(talk(), user("I live in Oslo"), "Nice.")
         await opened.settle()
         await versions.log(None, 9)
-        await opened.remembering.keep(talk(), user("I moved to Bergen"), "Good to know.")
+        await opened.keep(talk(), user("I moved to Bergen"), "Good to know.")
         await opened.settle()
         newest, *_ = await versions.log(None, 9)
         assert [change.change for change in newest.changes] == ["changed", "summarised", "heard", "heard"]

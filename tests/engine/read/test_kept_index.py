@@ -96,7 +96,7 @@ def counting(asked: list[str], method: Callable[[Any], Any]) -> Callable[[Any], 
         ("DELETE FROM recall_1",),
         ("DELETE FROM words_1",),
         ("DELETE FROM words_1 WHERE text IN ('tea', 'harbour')",),
-        ("UPDATE words_1 SET vector = NULL",),
+        ("DELETE FROM word_vectors_1",),
     ],
     ids=["another version", "cut off", "no bytes", "no words", "some words missing", "no vectors"],
 )

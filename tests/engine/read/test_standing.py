@@ -14,8 +14,7 @@ from perdure.domain.message import Message
 from perdure.engine.read import fused
 from perdure.engine.read import profile as standing
 from perdure.engine.read.profile import unnoted
-from perdure.pipeline.prompting.context_block import estimate_tokens
-from perdure.pipeline.prompting.quoting import DIRECTIVES, FACTS, PROFILE
+from perdure.pipeline.prompting.quoting import DIRECTIVES, FACTS, PROFILE, estimate_tokens
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED
 

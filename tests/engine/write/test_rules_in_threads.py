@@ -28,7 +28,7 @@ def test_even_a_short_message_is_read_and_decided_in_a_thread(
 
         monkeypatch.setattr(curator, name, noted)
 
-    noting("extract")
+    noting("read_messages")
     noting("decide")
     memory = open_memory(embedder=HASHED)
     memory.add("I live in Oslo.", user_id="ana")

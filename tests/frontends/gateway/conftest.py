@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.engine.chat.settings import GatewaySettings
+from perdure.frontends.server.auth import api_keys
 from tests.frontends.gateway.upstream import KEY, Upstream, upstream
 from tests.frontends.server.running import Running, running
 
@@ -27,8 +28,10 @@ def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = N
     settings = {"quiet_seconds": 0.0, **(gateway or {})}
     settings["upstream"] = {"base_url": address, "api_key": KEY, **settings.get("upstream", {})}
     patient = {} if "recall_seconds" in settings else {"recall_seconds": PATIENT}  # more than may be set
-    with running(folder, gateway=GatewaySettings(**settings).model_copy(update=patient), **given) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api_keys, "LOOKUP_SECONDS", PATIENT)  # else a busy machine's request goes on without memory
+        with running(folder, gateway=GatewaySettings(**settings).model_copy(update=patient), **given) as found:
+            yield found
 
 
 def knowing(model: Upstream, gateway: dict[str, Any] | None = None) -> dict[str, Any]:

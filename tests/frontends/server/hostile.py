@@ -105,6 +105,7 @@ FLAGS = _just(True, False)
 KNOWN: Mapping[str, Make] = {
     **dict.fromkeys(("filters",), _filters),
     **dict.fromkeys(("user_id",), _scope("user")),
+    **dict.fromkeys(("kind",), _just("facts", "notes", "letters")),
     **dict.fromkeys(("project_id", "project_scope"), _scope("project")),
     **dict.fromkeys(("team_scope",), _scope("team")),
     **dict.fromkeys(("agent_id", "run_id", "app_id"), _free("user")),

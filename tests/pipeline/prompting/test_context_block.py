@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import MemoryItem, Scope
-from perdure.pipeline.prompting.context_block import STANDING_SHARE, estimate_tokens, render, render_context
-from perdure.pipeline.prompting.quoting import DIRECTIVES, FACTS, HEADER, PROFILE, strip_injected
+from perdure.pipeline.prompting.context_block import STANDING_SHARE, render, render_context
+from perdure.pipeline.prompting.quoting import DIRECTIVES, FACTS, HEADER, PROFILE, estimate_tokens, strip_injected
 
 TOLD = "2026-01-01T00:00:00.000000+00:00"
 TITLES = (DIRECTIVES, PROFILE, FACTS)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
-from perdure.pipeline.prompting.context_block import estimate_tokens, quote, render
-from perdure.pipeline.prompting.quoting import strip_injected
+from perdure.pipeline.prompting.context_block import quote, render
+from perdure.pipeline.prompting.quoting import estimate_tokens, strip_injected
 from perdure.pipeline.retrieval.rescoring import newer_first
 from perdure.pipeline.retrieval.rewrite import is_self_contained, key_terms, with_history
 from perdure.pipeline.retrieval.words import word_score

@@ -53,6 +53,7 @@ def test_a_question_with_a_date_or_for_something_to_be_done_is_not_of_now(questi
 # ------------------------------------------------------------------ what moves
 
 Order = list[int]
+NO_NOTES = [False] * 10
 
 
 def pair_of(cosine: float) -> NDArray[np.float32]:
@@ -65,8 +66,9 @@ def ordered(
     moments: tuple[float, float] = (1, 2),
     scores: tuple[float, float] = (1.0, 0.9),
     told: tuple[bool, bool] = (True, True),
+    noted: tuple[bool, bool] = (False, False),
 ) -> Order:
-    return renewed_first(pair_of(cosine), [(moments[0], 0), (moments[1], 1)], scores, told)
+    return renewed_first(pair_of(cosine), [(moments[0], 0), (moments[1], 1)], scores, told, noted)
 
 
 def test_the_newer_of_two_that_are_alike_comes_first() -> None:
@@ -86,25 +88,31 @@ def test_only_where_the_newer_answers_nearly_as_well(share: float, moved: bool) 
 
 
 @pytest.mark.parametrize("told", [(True, False), (False, True), (False, False)])
-def test_only_the_users_own_messages(told: tuple[bool, bool]) -> None:
+def test_of_messages_only_the_users_own(told: tuple[bool, bool]) -> None:
     assert ordered(told=told) == [0, 1]
+
+
+@pytest.mark.parametrize("noted", [(True, False), (False, True), (True, True)])
+def test_a_note_and_what_is_newer_or_older_change_places(noted: tuple[bool, bool]) -> None:
+    assert ordered(told=(False, False), noted=noted) == [1, 0]
+    assert ordered(told=(False, False), noted=noted, cosine=ALIKE - 0.01) == [0, 1], "another matter"
 
 
 def test_the_order_of_all_others_is_kept() -> None:
     vectors = np.eye(5, dtype=np.float32)
     vectors[3] = vectors[1]
     moments = [(float(moment), place) for place, moment in enumerate([5, 1, 4, 2, 3])]
-    assert renewed_first(vectors, moments, [1.0, 0.95, 0.9, 0.85, 0.8], [True] * 5) == [0, 3, 1, 2, 4]
+    assert renewed_first(vectors, moments, [1.0, 0.95, 0.9, 0.85, 0.8], [True] * 5, NO_NOTES) == [0, 3, 1, 2, 4]
 
 
 def test_three_of_one_matter_stand_by_time() -> None:
     moments = [(1.0, 0), (2.0, 1), (3.0, 2)]
-    assert renewed_first(np.ones((3, 1), np.float32), moments, [1.0, 0.9, 0.8], [True] * 3) == [2, 1, 0]
+    assert renewed_first(np.ones((3, 1), np.float32), moments, [1.0, 0.9, 0.8], [True] * 3, NO_NOTES) == [2, 1, 0]
 
 
 def test_nothing_and_one() -> None:
-    assert renewed_first(np.zeros((0, 4), np.float32), [], [], []) == []
-    assert renewed_first(np.ones((1, 1), np.float32), [(1.0, 0)], [0.0], [True]) == [0]
+    assert renewed_first(np.zeros((0, 4), np.float32), [], [], [], []) == []
+    assert renewed_first(np.ones((1, 1), np.float32), [(1.0, 0)], [0.0], [True], NO_NOTES) == [0]
 
 
 @st.composite
@@ -131,7 +139,7 @@ Ranking = tuple[NDArray[np.float32], list[tuple[float, int]], list[float], list[
 @given(ranking=rankings())
 def test_it_is_a_permutation_in_which_nothing_older_moves_up(ranking: Ranking) -> None:
     _, moments, _, told = ranking
-    order = renewed_first(*ranking)
+    order = renewed_first(*ranking, NO_NOTES)
     assert sorted(order) == list(range(len(moments)))
     place = {number: position for position, number in enumerate(order)}
     for better in range(len(order)):
@@ -150,5 +158,5 @@ def test_it_is_a_permutation_in_which_nothing_older_moves_up(ranking: Ranking) -
 def test_what_is_newest_first_already_stays(ranking: Ranking) -> None:
     vectors, _, scores, told = ranking
     falling = [(float(-place), place) for place in range(len(scores))]
-    order = renewed_first(vectors, falling, scores, told)
+    order = renewed_first(vectors, falling, scores, told, NO_NOTES)
     assert order == list(range(len(scores)))

@@ -1,4 +1,4 @@
-"""The port of caches: values that may be lost at any time, under keys, for a while."""
+"""The port of caches, which store values under keys for a limited time and may lose them at any time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import ClassVar
 
 
 class Cache(ABC):
-    """Keeps values for a while. Methods are plain functions for threads; CacheError where it cannot be reached."""
+    """Stores values for a limited time. Methods block, for use in threads; CacheError if the cache is unreachable."""
 
     name: ClassVar[str]
     """The provider's name."""
 
     @abstractmethod
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The values under the keys, as they were at one moment; None where there is none any more."""
+        """Return the values of the keys as of one moment; None for a missing value."""
 
     @abstractmethod
     def put(self, values: Mapping[str, bytes], seconds: float) -> None:
-        """Keep the values under their keys for so long, all or none."""
+        """Store all of the values, or none, for the given time."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of every resource; a later call may connect again."""
+        """Release all resources; a later call may connect again."""
 
 
 class CacheError(Exception):
-    """The cache cannot be used now; the text says why, without secrets. Whoever uses a cache does without it then."""
+    """The cache cannot be used now; the message gives the reason without secrets. Callers go on without a cache."""

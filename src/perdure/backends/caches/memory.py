@@ -14,7 +14,7 @@ from perdure.backends.caches.base import Cache
 
 
 class MemoryCache(Cache):
-    """Keeps values in this process; drops the least recently used ones if there are too many."""
+    """Stores values in this process; drops the least recently used ones if there are too many."""
 
     name: ClassVar[str] = "memory"
 

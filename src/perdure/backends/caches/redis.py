@@ -16,7 +16,7 @@ from perdure.backends.caches.base import Cache, CacheError
 
 
 class RedisCache(Cache):
-    """Keeps values in Redis or a compatible server (Valkey); a slow server counts as down."""
+    """Stores values in Redis or a compatible server (Valkey); a slow server counts as down."""
 
     name: ClassVar[str] = "redis"
 

@@ -1,4 +1,4 @@
-"""What remote embedders share: batches within a service's bounds, parts of what is too much, checked unit vectors."""
+"""What remote embedders share: batches within limits, splitting of long texts, checked unit vectors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ from perdure.domain.text.readable import readable_texts
 # What to do with texts that a service finds too much: ask in halves, and for a text alone by its beginning.
 
 Row = TypeVar("Row")
-
-_SHORTEST = 16
-"""Characters; a text that is refused although it is no longer is refused for another reason."""
+_SHORTEST = 16  # characters; a text that is refused although it is no longer is refused for another reason
 
 
 async def in_parts(
     texts: list[str], ask: Callable[[list[str]], Awaitable[Sequence[Row]]], too_much: Callable[[RefusedError], bool]
 ) -> list[Row]:
-    """What `ask` gives for the texts, in order; the error in its RefusedError for anything but too much.
+    """Return what `ask` gives for the texts, in order, asking in halves if the service finds them too much.
 
-    An embedder reads the beginning of a long text in any case: its model has a limit. Where the service refuses instead
-    of cutting, the cut is made here.
+    A single text that is too long is cut, because some services refuse it instead of cutting it themselves. Any other
+    refusal raises the error of its RefusedError.
     """
     try:
         return list(await ask(texts))
@@ -48,10 +46,9 @@ async def in_parts(
 def known_dimension(
     own: int | None, wanted: int | None, models: Iterable[str], model: str | None, *, exactly: bool = False
 ) -> int:
-    """The length of the vectors; ConfigError if it is not known, or the model cannot give the one wanted.
+    """Return the length of the vectors; ConfigError if it is unknown, or the model cannot give the wanted one.
 
-    `own` is the length of the model's own vectors, None where it is not among the known `models`; it can give shorter
-    ones, unless `exactly`.
+    `own` is the length of the model's own vectors (None for an unknown model), which can be shortened unless `exactly`.
     """
     field = "embedder.config.dimensions"
     if own is None and wanted is None:
@@ -64,14 +61,14 @@ def known_dimension(
 
 
 def batches(texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[list[str]]:
-    """The texts in order, in lists within both bounds; a text beyond the bytes stands alone."""
+    """Yield the texts in order, in lists within both limits; a text with more bytes is alone in its list."""
     return bounded_batches(texts, lambda text: len(text.encode()), most_size=most_bytes, most_items=most_texts)
 
 
 def unit_vectors(
     rows: Sequence[Any], count: int, dimension: int, model: str, broken: Callable[[str], ServiceError]
 ) -> NDArray[np.float32]:
-    """The rows as float32 of length 1; `broken` for other than `count` finite rows of `dimension` numbers."""
+    """Return the rows as float32 of length 1; raise `broken` unless there are `count` finite rows of `dimension`."""
     try:
         vectors = np.asarray(rows, dtype=np.float64)  # so that scaling to length 1 loses nothing
     except (ValueError, TypeError):
@@ -87,10 +84,9 @@ def unit_vectors(
 
 
 class VectorRequests(ABC):
-    """Asks a service for the vectors of texts, in batches; a provider says how one request is made.
+    """Requests vectors for texts in batches; a subclass makes a single request.
 
-    A model that is not known, whose vectors are longer than wanted, may give shorter ones when asked: it is, from then
-    on.
+    If an unknown model gives longer vectors than wanted, it is asked for shorter ones from then on.
     """
 
     _service: Service[Any]
@@ -102,14 +98,14 @@ class VectorRequests(ABC):
 
     @abstractmethod
     async def _ask(self, texts: list[str]) -> Sequence[Sequence[float] | NDArray[np.float64]]:
-        """One request, a row for each text; RefusedError if the service finds it faulty."""
+        """Send one request and return a row for each text; RefusedError if the service rejects it."""
 
     @abstractmethod
     def _is_too_much(self, refused: RefusedError) -> bool:
-        """Whether the texts were refused for being too long, together or alone."""
+        """Whether the texts were refused because they are too long, together or alone."""
 
     async def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension) and length 1; an empty text, which services refuse, is a space."""
+        """Return vectors of shape (len(texts), dimension) and length 1; an empty text is sent as a space."""
         found = [np.empty((0, self._dimension), dtype=np.float32)]
         for batch in batches([text or " " for text in texts], self._batch_size, self._batch_bytes):
             rows = await in_parts(batch, self._ask, self._is_too_much)
@@ -124,7 +120,7 @@ class VectorRequests(ABC):
 
 
 class HostedEmbedder(VectorRequests, Embedder):
-    """An embedder behind a service, which is asked by the vendor's client."""
+    """An embedder behind a service, called with the vendor's client."""
 
     package: ClassVar[str]
     """The name of the package that holds the vendor's client."""
@@ -138,10 +134,7 @@ class HostedEmbedder(VectorRequests, Embedder):
         return f"{self.name}-{self._model}-{self._dimension}"
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension) and length 1; an empty text is read as one space.
-
-        Long lists become several requests, one after the other; of a text that is too long, a beginning is read.
-        """
+        """Return vectors of shape (len(texts), dimension) and length 1, in several requests if needed."""
         return await self._vectors_of(readable_texts(texts, HINT))
 
     def unavailable(self) -> str | None:

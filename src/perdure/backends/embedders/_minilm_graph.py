@@ -1,10 +1,13 @@
-"""all-MiniLM-L6-v2 as an ONNX graph: token ids and mask in, sentence vectors of length 1 out.
+"""all-MiniLM-L6-v2 as an ONNX graph: token ids in, sentence vectors of length 1 out.
 
 The model is a BERT encoder of six layers (Devlin et al. 2019, arXiv:1810.04805; Wang et al. 2020, arXiv:2002.10957),
 its sentence vector the mean over the tokens (Reimers and Gurevych 2019, arXiv:1908.10084). In float32 the graph is
 exact and uses plain ONNX operators, so that any runtime of opset 20 reads it. In int8 the dense layers multiply whole
 numbers (LLM.int8(), Dettmers et al. 2022, arXiv:2208.07339, section 2.1: a scale for each row of the input and each
 column of the matrix); one operator of ONNX Runtime's own does it.
+
+A packed graph reads several short texts in a row, one behind the other, with hardly any padding: the tokens of a text
+see only each other, and their positions begin anew (Krell et al. 2021, arXiv:2107.02027).
 """
 
 from __future__ import annotations
@@ -18,33 +21,24 @@ from numpy.typing import NDArray
 
 from perdure.domain.errors import EmbeddingError
 
-GRAPH_VERSION = 1
-"""Raised whenever the graph changes: cached graphs of another version are not used."""
-
+GRAPH_VERSION = 2  # raised whenever the graph changes: cached graphs of another version are not used
 HIDDEN, HEADS, EPSILON = 384, 12, 1e-12
 """Of the published configuration (hidden_size, num_attention_heads, layer_norm_eps)."""
 
 OPSET, IR_VERSION = 20, 9
-MASKED = -1e9
-"""Added to the attention of padding: its softmax is then exactly 0 in float32."""
-
+MASKED = -1e9  # added to the attention of padding: its softmax is then exactly 0 in float32
 Precision = Literal["fp32", "int8"]
-
 INPUT_STEPS, WEIGHT_STEPS = 127, 64
 """Largest whole number of an input and of a weight in int8. Two products of 8-bit inputs and 7-bit weights fit the 16
 bits that older processors add them in: the sums are exact, and alike on every processor."""
-NO_ZERO = 1e-20
-"""Added to a row's largest number before dividing by it."""
-ZERO_POINT = 128
-"""What stands for 0 in the inputs, which are bytes without a sign."""
-RUNTIME_DOMAIN = "com.microsoft"
-"""The domain of ONNX Runtime's own operators."""
-
+NO_ZERO = 1e-20  # added to a row's largest number before dividing by it
+ZERO_POINT = 128  # what stands for 0 in the inputs, which are bytes without a sign
+RUNTIME_DOMAIN = "com.microsoft"  # the domain of ONNX Runtime's own operators
 Weights = Mapping[str, NDArray[np.float32]]
 
 
 def read_weights(file: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a safetensors file in float32, by their BERT names; EmbeddingError if it is no MiniLM."""
+    """Read the tensors of a safetensors file in float32, by their BERT names; EmbeddingError if it is not MiniLM."""
     from safetensors.numpy import load_file  # heavy driver: on first use only
 
     try:
@@ -62,10 +56,17 @@ def read_weights(file: Path) -> dict[str, NDArray[np.float32]]:
     return weights
 
 
-def build_graph(weights: Weights, precision: Precision = "fp32") -> bytes:
-    """The serialised ONNX model: `input_ids` and `attention_mask` int64 [b, s] in, `embedding` float [b, 384] out.
+PACKED = ("input_ids", "positions", "apart", "means")
+"""The inputs of a packed graph for n texts in b rows of s tokens: token ids and their places in their text, int64
+[b, s]; what is added to the attention of a token to another one, 0 or `MASKED`, float32 [b, 1, s, s]; and the share of
+each token in the mean of each text, float32 [n, b * s]."""
 
-    A changed int8 scheme gives other vectors, and must change the embedder's label.
+
+def build_graph(weights: Weights, precision: Precision = "fp32", *, packed: bool = False) -> bytes:
+    """Return the serialised ONNX model: `input_ids`, `attention_mask` int64 [b, s] in, `embedding` float [b, 384] out.
+
+    A packed one has the inputs `PACKED`. A changed int8 scheme gives other vectors, and must change the embedder's
+    label.
     """
     from onnx import TensorProto, checker, helper  # heavy driver: on first use only
 
@@ -73,23 +74,30 @@ def build_graph(weights: Weights, precision: Precision = "fp32") -> bytes:
     domains = [helper.make_opsetid("", OPSET)]
     if precision == "int8":
         domains.append(helper.make_opsetid(RUNTIME_DOMAIN, 1))
-    states = _embed_tokens(graph)
-    mask = graph.add("Cast", "attention_mask", to=TensorProto.FLOAT)
-    bias = graph.add(
-        "Mul", graph.add("Sub", graph.floats(1.0), graph.add("Unsqueeze", mask, graph.ints(1, 2))), graph.floats(MASKED)
-    )
+    states = _embed_tokens(graph, packed=packed)
+    mask = bias = "apart"
+    if not packed:
+        mask = graph.add("Cast", "attention_mask", to=TensorProto.FLOAT)
+        hidden = graph.add("Sub", graph.floats(1.0), graph.add("Unsqueeze", mask, graph.ints(1, 2)))
+        bias = graph.add("Mul", hidden, graph.floats(MASKED))
     layer = 0
     while f"encoder.layer.{layer}.output.dense.weight" in weights:
         states = _feed_forward(graph, _attend(graph, states, bias, layer), layer)
         layer += 1
-    _pool(graph, graph.add("Identity", states, output="last_hidden_state"), mask)
-    pair = ["batch", "tokens"]
+    states = graph.add("Identity", states, output="last_hidden_state")
+    _pool_packed(graph, states) if packed else _pool(graph, states, mask)
+    pair: list[int | str] = ["batch", "tokens"]
+    inputs = dict.fromkeys(("input_ids", "attention_mask"), (TensorProto.INT64, pair))
+    if packed:
+        shapes: list[list[int | str]] = [pair, pair, ["batch", 1, "tokens", "tokens"], ["texts", "slots"]]
+        kinds = (TensorProto.INT64, TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT)
+        inputs = dict(zip(PACKED, zip(kinds, shapes, strict=True), strict=True))
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "all-MiniLM-L6-v2",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, pair) for name in ("input_ids", "attention_mask")],
-            [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", HIDDEN])],
+            [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+            [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["texts" if packed else "batch", HIDDEN])],
             list(graph.constants.values()),
         ),
         producer_name="perdure",
@@ -102,7 +110,7 @@ def build_graph(weights: Weights, precision: Precision = "fp32") -> bytes:
 
 
 class _Writer:
-    """Collects nodes and constants; every method returns the name of the tensor that it made."""
+    """Collects nodes and constants; every method returns the name of the tensor that it adds."""
 
     def __init__(self, weights: Weights) -> None:
         from onnx import helper, numpy_helper  # heavy driver: on first use only
@@ -159,10 +167,10 @@ class _Writer:
 
 
 class _Int8Writer(_Writer):
-    """Writes tables and products of whole numbers.
+    """Writes tables and products of integers.
 
-    Each row of the input has a scale of its own: with one for all of them, as ONNX Runtime's dynamic quantization has
-    it, the vector of a text would depend on the texts that it is read with.
+    Each input row has its own scale. With a single scale, as in ONNX Runtime's dynamic quantization, a text's vector
+    would depend on the other texts of its run.
     """
 
     def product(self, states: str, name: str, matrix: NDArray[np.float32]) -> str:
@@ -186,18 +194,22 @@ class _Int8Writer(_Writer):
 
 
 def _rounded(values: NDArray[np.float32], axis: int, steps: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Whole numbers of at most `steps`, and what they must be multiplied by, one for each place off the axis."""
+    """Return integers of at most `steps`, and the factor for each position off the axis that restores the values."""
     largest = np.maximum(np.abs(values).max(axis=axis, keepdims=True), np.finfo(np.float32).tiny * steps)
     scales = (largest / steps).astype(np.float32)
     return np.rint(values / scales).astype(np.int8), scales
 
 
-def _embed_tokens(graph: _Writer) -> str:
-    """Word plus position; there is one segment only, so its row is added to the positions beforehand."""
+def _embed_tokens(graph: _Writer, *, packed: bool) -> str:
+    """Add word and position embeddings; the row of the only segment is already part of the position table."""
     weights = graph.weights
     table = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-    length = graph.add("Slice", graph.add("Shape", "input_ids"), graph.ints(1), graph.ints(2), graph.ints(0))
-    positions = graph.add("Slice", graph.constant("positions", table), graph.ints(0), length, graph.ints(0))
+    places = graph.constant("position_table", table)
+    if packed:
+        positions = graph.add("Gather", places, "positions")
+    else:
+        length = graph.add("Slice", graph.add("Shape", "input_ids"), graph.ints(1), graph.ints(2), graph.ints(0))
+        positions = graph.add("Slice", places, graph.ints(0), length, graph.ints(0))
     words = graph.rows("embeddings.word_embeddings.weight", "input_ids")
     return graph.norm(graph.add("Add", words, positions), "embeddings.LayerNorm")
 
@@ -238,5 +250,10 @@ def _pool(graph: _Writer, states: str, mask: str) -> None:
         "ReduceSum", graph.add("Mul", states, graph.add("Unsqueeze", mask, graph.ints(2))), rows, keepdims=0
     )
     mean = graph.add("Div", total, graph.add("ReduceSum", mask, rows, keepdims=1))
-    length = graph.add("ReduceL2", mean, rows, keepdims=1)
-    graph.add("Div", mean, length, output="embedding")
+    graph.add("Div", mean, graph.add("ReduceL2", mean, rows, keepdims=1), output="embedding")
+
+
+def _pool_packed(graph: _Writer, states: str) -> None:
+    """The mean over the tokens of each text, at length 1."""
+    mean = graph.add("MatMul", "means", graph.add("Reshape", states, graph.ints(-1, HIDDEN)))
+    graph.add("Div", mean, graph.add("ReduceL2", mean, graph.ints(1), keepdims=1), output="embedding")

@@ -16,28 +16,26 @@ from perdure.domain.errors import EmbeddingError
 
 MODELS = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
 """Models whose dimension is known (Google's guide to embeddings); both can give fewer."""
-MOST_TEXTS = 100
-"""Texts in one request (batchEmbedContents refuses more)."""
+MOST_TEXTS = 100  # texts in one request (batchEmbedContents refuses more)
 MOST_BYTES = 1_000_000
 """Bytes of text in one request: no limit is published, and what turns out to be too much goes in halves."""
 _TOO_MUCH = re.compile(r"payload size|too (?:long|large)|exceeds", re.IGNORECASE)
 """How the service says that texts are too long, together or alone ("Request payload size exceeds the limit")."""
-_BYTES_PER_TOKEN = 4
-"""About as many as a token has, by Google's guide to tokens; for answers that do not count them."""
+_BYTES_PER_TOKEN = 4  # about as many as a token has, by Google's guide to tokens; for answers that do not count them
 
 
 class GoogleEmbedder(HostedEmbedder):
     """Embedding models of Google, or of any compatible service at `base_url`; vectors of length 1.
 
-    Construction needs a key, unless `base_url` is one's own, and `dimensions` for a model that is not known
-    (ConfigError); it sends nothing. Failures are EmbeddingError with the codes of the `google` language model.
+    Construction sends nothing. ConfigError without a key (unless `base_url` is set), or without `dimensions` for an
+    unknown model. Failures are EmbeddingError with the codes of the `google` language model.
     """
 
     name: ClassVar[str] = "google"
     package: ClassVar[str] = "google-genai"
 
     class Settings(ServiceSettings):
-        """Which model, where, and how long its vectors are."""
+        """The model, its address, and the length of its vectors."""
 
         model: str = Field(default="gemini-embedding-001", min_length=1)
         """The model's name."""

@@ -19,18 +19,17 @@ _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
 
 
 class HashedEmbedder(Embedder):
-    """Counts words into buckets: two texts are similar as far as they share words; meaning is ignored.
+    """Counts words into buckets: texts are similar if they share words; meaning is ignored.
 
     Every lower-case run of letters and digits is hashed as "tok:" + word by FNV-1a (Fowler, Noll and Vo, 64 bits)
-    modulo the dimension; the vector of counts is scaled to length 1. A text without a word has the bucket of the empty
-    word as its vector.
+    modulo the dimension; the vector of counts is scaled to length 1. A text without words counts as the empty word.
     """
 
     name: ClassVar[str] = "hashed"
     local = True
 
     class Settings(BaseModel):
-        """How many buckets there are."""
+        """The number of buckets."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

@@ -1,4 +1,4 @@
-"""Hugging Face's embedding models: hosted, behind an endpoint of one's own, or run here from a folder."""
+"""Hugging Face's embedding models: hosted, at your own endpoint, or run locally from a folder."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ FIELD = "embedder.config.path"
 GRAPHS = ("onnx/model.onnx", "model.onnx")
 TOKENIZER = "tokenizer.json"
 POOLINGS: dict[str, onnx.Pool] = {"mean": onnx.mean_of_tokens, "cls": onnx.first_token}
-MAX_TOKENS = 512
-"""Where neither the settings nor the tokenizer say how much the model reads: the length of BERT."""
-
+MAX_TOKENS = 512  # where neither the settings nor the tokenizer say how much the model reads: the length of BERT
 _RUN_HERE = {"Transformer", "Pooling", "Normalize"}
 """Modules of sentence-transformers that are run: the graph, the pooling, and the scaling to length 1, which is always
 done."""
@@ -52,7 +50,7 @@ _OUTPUTS = ("sentence_embedding", "embedding", "last_hidden_state", "token_embed
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """What is needed to run the model; `most_tokens` and `padding` are None where the tokenizer's file decides."""
+    """The files and settings to run the model; `most_tokens` and `padding` are None if the tokenizer's file decides."""
 
     graph: Path
     tokenizer: Path
@@ -62,14 +60,14 @@ class ModelFolder:
     padding: int | None
 
     def digest(self) -> str:
-        """A hash of all that the vectors depend on, as 12 hexadecimal digits."""
+        """Return a hash of everything that the vectors depend on, as 12 hexadecimal digits."""
         weights = sorted(file for file in self.graph.parent.glob(f"{self.graph.name}*") if file.is_file())
         parts = [*map(onnx.fingerprint, [*weights, self.tokenizer]), self.pooling, str(self.most_tokens)]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
 
 def read_folder(path: Path) -> ModelFolder:
-    """The model in the folder; ConfigError if a file is missing or its vectors cannot be made here."""
+    """Find the model in a folder; ConfigError if a file is missing or the model cannot be run here."""
     graph = next((path / name for name in GRAPHS if (path / name).is_file()), None)
     if graph is None or not (path / TOKENIZER).is_file():
         raise _wrong(path, f"holds no {TOKENIZER} with {' or '.join(GRAPHS)}")
@@ -89,7 +87,7 @@ def read_folder(path: Path) -> ModelFolder:
 
 
 def load_encoder(folder: ModelFolder, threads: int) -> onnx.OnnxEncoder:
-    """The model, loaded; EmbeddingError if a file cannot be read or the graph's vectors are of another length."""
+    """Load the model; EmbeddingError if a file is unreadable or the vectors have another length."""
     from tokenizers import Tokenizer  # heavy driver: on first use only
 
     try:
@@ -122,7 +120,7 @@ def _tokenize_with(tokenizer: Any, padding: int) -> onnx.Tokenize:
 
 
 def _output(session: onnx.Session, dimension: int) -> str:
-    """The sentence vector where the graph has one, else the states of the tokens; EmbeddingError if it has neither."""
+    """Return the graph's sentence vector if it has one, else the token states; EmbeddingError without either."""
     shapes = {node.name: node.shape for node in session.get_outputs()}
     for name in _OUTPUTS:
         shape = shapes.get(name, [])
@@ -133,7 +131,7 @@ def _output(session: onnx.Session, dimension: int) -> str:
 
 
 def _pooling(path: Path) -> str:
-    """`mean` or `cls`; without settings the mean, as sentence-transformers has it."""
+    """Return `mean` or `cls`; without settings `mean`, as in sentence-transformers."""
     place = "1_Pooling"
     for module in _listed(path / "modules.json"):
         kind = str(module.get("type")).rpartition(".")[2]
@@ -154,14 +152,14 @@ def _pooling(path: Path) -> str:
 
 
 def _most_tokens(path: Path, config: dict[str, Any]) -> int | None:
-    """What sentence-transformers reads of a text, else what the tokenizer does; never more than there are positions."""
+    """Return the token limit of sentence-transformers, else the tokenizer's; at most the number of positions."""
     own = _object(path / "sentence_bert_config.json", needed=False).get("max_seq_length")
-    told = _object(path / "tokenizer_config.json", needed=False).get("model_max_length")
+    declared = _object(path / "tokenizer_config.json", needed=False).get("model_max_length")
     positions = config.get("max_position_embeddings")
     if isinstance(positions, int) and config.get("model_type") in _SHIFTED:
         positions -= int(config.get("pad_token_id") or 0) + 1
     # A tokenizer without a limit has the number 10**30 in its settings.
-    known = [limit for limit in (own, told) if isinstance(limit, int) and 0 < limit < 10**6][:1]
+    known = [limit for limit in (own, declared) if isinstance(limit, int) and 0 < limit < 10**6][:1]
     limits = [*known, *([positions] if isinstance(positions, int) and positions > 0 else [])]
     return min(limits, default=None)
 
@@ -204,8 +202,7 @@ def _wrong(path: Path, problem: str) -> ConfigError:
 
 ROUTER = "https://router.huggingface.co"
 """The hosted service (https://huggingface.co/docs/inference-providers/providers/hf-inference)."""
-MOST_BYTES = 500_000
-"""Bytes of text in one request; text-embeddings-inference takes 2 MB of JSON (--payload-limit)."""
+MOST_BYTES = 500_000  # bytes of text in one request; text-embeddings-inference takes 2 MB of JSON (--payload-limit)
 PATH, SIZE = "path", "size"
 """What a RefusedError names: an address that the service does not have, a request that is too large."""
 
@@ -216,16 +213,13 @@ _MOST_TEXTS = re.compile(r"maximum allowed batch size (\d+)")
 
 
 def is_hosted(base_url: str | None) -> bool:
-    """Whether the address is one of Hugging Face's own, which it is without one."""
+    """Whether the address is Hugging Face's own, which is the default."""
     host = service.host_of(base_url) if base_url else "huggingface.co"
     return host == "huggingface.co" or host.endswith((".huggingface.co", ".huggingface.cloud"))
 
 
 class Endpoint(VectorRequests):
-    """A model behind an address; `model` None for the only one that is served there.
-
-    `key` is None where none is to be sent. `asks_for_length` is whether `dimension` is not the model's own.
-    """
+    """A model behind an address; `model` is None for a server with a single model, `key` if none is sent."""
 
     def __init__(
         self,
@@ -252,7 +246,7 @@ class Endpoint(VectorRequests):
         self._asks_for_length = asks_for_length
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1; EmbeddingError if the service fails or gives anything else."""
+        """Return vectors of length 1; EmbeddingError if the service fails or answers anything else."""
         return await self._vectors_of(texts)
 
     def _is_too_much(self, refused: service.RefusedError) -> bool:
@@ -294,28 +288,26 @@ class Endpoint(VectorRequests):
 
 
 class _StatusError(Exception):
-    """An answer with a status other than success, as it came."""
-
     def __init__(self, response: httpx2.Response) -> None:
         super().__init__(response.status_code)
         self.status = response.status_code
         self.path = response.request.url.path
         try:
-            told = response.json()
+            body = response.json()
         except ValueError:
-            told = None
-        told = told if isinstance(told, dict) else {}
-        error = told.get("error")
+            body = None
+        body = body if isinstance(body, dict) else {}
+        error = body.get("error")
         self.said = (error if isinstance(error, str) else json.dumps(error) if error else response.text).strip()
         # The router tells the seconds that a model takes to load in the body.
-        loading = told.get("estimated_time")
+        loading = body.get("estimated_time")
         self.after = service.retry_after(response.headers)
         if self.after is None and isinstance(loading, int | float):
             self.after = float(max(0.0, loading))
 
 
 class _Service(service.HttpService):
-    """Sends requests by HTTP. A RefusedError names PATH or SIZE."""
+    """Sends requests over HTTP. A RefusedError names PATH or SIZE."""
 
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
         if isinstance(error, _StatusError):
@@ -328,12 +320,12 @@ class _Service(service.HttpService):
             if error.status == 413:
                 return service.RefusedError(problem, SIZE, said)
             code = _OWN_STATUS.get(error.status, service.code_of(error.status))
-            return self._told(error.status, said, code=code, after=error.after)
+            return self._of_status(error.status, said, code=code, after=error.after)
         return super()._translated(sdk, error)
 
 
 async def _answer(client: httpx2.AsyncClient, address: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
-    """The answer's body, and the tokens that text-embeddings-inference says it took."""
+    """Return the response body, and the token count that text-embeddings-inference reports."""
     response = await client.post(address, json=dict(body))
     if not response.is_success:
         raise _StatusError(response)
@@ -342,7 +334,7 @@ async def _answer(client: httpx2.AsyncClient, address: str, body: Mapping[str, A
 
 
 def _addresses(model: str | None, base_url: str | None) -> list[str]:
-    """Where to ask, in this order: the router's address of the model, or one's own, with TEI's path first."""
+    """Return the URLs to try in order: the router's for the model, or your own, with TEI's path first."""
     if base_url is None:
         return [f"{ROUTER}/hf-inference/models/{quote(model or '', safe='/')}/pipeline/feature-extraction"]
     address = base_url.rstrip("/")
@@ -384,16 +376,16 @@ MODELS = {
 class HuggingFaceEmbedder(Embedder):
     """A model of the Hugging Face Hub; vectors of length 1.
 
-    With `path` the ONNX model in that folder runs here; with `base_url` a server answers, such as
-    text-embeddings-inference or an Inference Endpoint; with neither the hosted router does. Construction sends and
-    loads nothing. ConfigError without a key for the router, for a dimension that is not known, and for a folder whose
-    vectors cannot be made here. Failures are EmbeddingError with the codes of the `openai` embedder.
+    With `path` the ONNX model in that folder runs locally, with `base_url` a server answers (text-embeddings-inference,
+    an Inference Endpoint), otherwise the hosted router. Construction sends and loads nothing. ConfigError without a key
+    for the router, for an unknown dimension, and for a folder that cannot be run. Failures are EmbeddingError with the
+    codes of the `openai` embedder.
     """
 
     name: ClassVar[str] = "huggingface"
 
     class Settings(service.ServiceSettings):
-        """Which model, where it runs, and how long its vectors are."""
+        """The model, where it runs, and the length of its vectors."""
 
         model: str | None = Field(default=None, min_length=1)
         """The model's name on the Hub; None: all-MiniLM-L6-v2 at the router, else the server's or the folder's."""
@@ -450,15 +442,10 @@ class HuggingFaceEmbedder(Embedder):
 
     @property
     def label(self) -> str:
-        """The provider, the model (of a folder the beginning of a hash of it) and the dimension."""
         named = self._folder.digest() if self._folder else self._named
         return f"{self.name}-{named}-{self._dimension}"
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension) and length 1; of a long text the model's share is read.
-
-        Long lists become several requests, one after the other.
-        """
         readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, self._dimension), dtype=np.float32)
@@ -492,7 +479,7 @@ class HuggingFaceEmbedder(Embedder):
 
 
 def _key(settings: HuggingFaceEmbedder.Settings) -> str | None:
-    """The key to send; None where it is not needed, or is the environment's and the address a stranger's."""
+    """Return the key to send, or None: one from the environment goes only to the vendor's own address."""
     if settings.base_url is None:
         advice = ", or set base_url or path to run the model yourself"
         return service.key_or_fail(

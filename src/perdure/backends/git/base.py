@@ -1,4 +1,4 @@
-"""What file versions are: commits, branches and differences of a memory's files, all in terms of memories."""
+"""Values of file versions: commits, branches and differences, in terms of memories."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Literal
 
 from perdure.domain.memory import MemoryItem
 
-Stands = Literal["ours", "theirs", "both"]
-"""Which of two facts about one matter stands after a merge."""
+Stands = Literal["ours", "theirs", "both"]  # which of two facts about one matter stands after a merge
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A memory that says something else than before, under its own id or under a new one."""
+    """A memory with a new text, under its own id or a new one."""
 
     before: MemoryItem
     after: MemoryItem
@@ -23,7 +22,7 @@ class Replaced:
 
 @dataclass(slots=True)
 class Step:
-    """What lies between two states of a memory's files."""
+    """The changes between two states of a memory's files."""
 
     learned: list[MemoryItem] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
@@ -55,10 +54,8 @@ class Step:
 
 BOOKKEEPING = ("updated_at", "told_at", "version", "access_count", "last_accessed_at")
 """Fields in which two states of a memory may differ and be the same to whoever reads its versions."""
-Tell = Callable[[Step], str]
-"""Words for a step: the message of its commit, its first line a title."""
-Mark = tuple[int, int] | None
-"""What is another after a git of somebody's has moved files."""
+Tell = Callable[[Step], str]  # words for a step: the message of its commit, its first line a title
+Mark = tuple[int, int] | None  # what is another after a git of somebody's has moved files
 Settle = Callable[[MemoryItem, MemoryItem], Stands | None]
 """Which of two facts stands, ours or theirs, that both came since the branches parted; None where they do not meet."""
 
@@ -87,7 +84,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two facts about one matter, one from each side of a merge."""
+    """Two facts that contradict each other, one from each side of a merge."""
 
     ours: MemoryItem
     theirs: MemoryItem
@@ -96,7 +93,7 @@ class Contradiction:
 
 @dataclass(slots=True)
 class Merge:
-    """What a merge did."""
+    """The result of a merge."""
 
     outcome: Literal["merged", "forwarded", "nothing"]
     """`forwarded`: there was nothing of ours that the other side had not."""

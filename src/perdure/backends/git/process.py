@@ -1,6 +1,6 @@
-"""Run the git binary outside the event loop, confined to its folder, without prompts, with a time limit.
+"""Run the git binary in its folder without blocking the event loop, without prompts, and with a time limit.
 
-Other gits work in the same repository: `OtherGits` tells what they do.
+Other git processes may work in the same repository: `OtherGits` watches them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,10 @@ from typing import Any
 from perdure.backends.git.base import Mark
 from perdure.domain.errors import VectorStoreError
 
-NO_GIT, FAILED = "no_git", "git_failed"
-"""Codes of the errors: there is no git to run; it refuses, breaks or hangs."""
-PATIENCE = 60.0
-"""Seconds that a command may take; those that speak with a remote may take more."""
-GRACE = 2.0
-"""Seconds that a command has to clean up after itself when it is ended."""
-LEFT_OVER = 600.0
-"""Seconds after which a lock may be taken for one of a process that died."""
-
+NO_GIT, FAILED = "no_git", "git_failed"  # codes of the errors: there is no git to run; it refuses, breaks or hangs
+PATIENCE = 60.0  # seconds that a command may take; those that speak with a remote may take more
+GRACE = 2.0  # seconds that a command has to clean up after itself when it is ended
+LEFT_OVER = 600.0  # seconds after which a lock may be taken for one of a process that died
 _KEPT = re.compile(
     r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|CONFIG_GLOBAL|CONFIG_SYSTEM|CONFIG_NOSYSTEM|CEILING_DIRECTORIES"
     r"|(AUTHOR|COMMITTER)_(NAME|EMAIL)|(SSL|HTTP|PROXY)_\w+)"
@@ -67,9 +62,9 @@ class Git:
         settings: Sequence[tuple[str, str]] = (),
         patience: float = PATIENCE,
     ) -> bytes:
-        """What a command prints; VectorStoreError where it fails, with its first words, or takes longer than it may.
+        """Return a command's output; VectorStoreError with git's first words if it fails or takes too long.
 
-        Locks that a dead process left over are removed, and the command run again.
+        Locks left by a dead process are removed, and the command is run again.
         """
         status, out, err = await self.run(*arguments, input=input, env=env, settings=settings, patience=patience)
         while status and self._unlocked(err):
@@ -79,7 +74,7 @@ class Git:
         return out
 
     async def text(self, *arguments: str, input: bytes = b"", env: Mapping[str, str] | None = None) -> str:
-        """The same as text, without white space around it."""
+        """Return a command's output as text, stripped."""
         return (await self(*arguments, input=input, env=env)).decode("utf-8", "replace").strip()
 
     async def run(
@@ -90,7 +85,7 @@ class Git:
         settings: Sequence[tuple[str, str]] = (),
         patience: float = PATIENCE,
     ) -> tuple[int, bytes, str]:
-        """Status, output and errors of a command; VectorStoreError where it cannot be run, or takes too long."""
+        """Return a command's status, output and errors; VectorStoreError if it cannot be run or takes too long."""
         options = [part for name, value in (*_ALWAYS, *settings) for part in ("-c", f"{name}={value}")]
         literal = () if arguments[0] == "check-ignore" else ("--literal-pathspecs",)  # which it does not know
         try:
@@ -105,8 +100,8 @@ class Git:
             ))  # fmt: skip
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError) and self.folder.is_dir()
-            told = "git is not installed" if missing else f"git could not be run: {type(error).__name__}"
-            raise VectorStoreError(told, code=NO_GIT if missing else FAILED) from error
+            problem = "git is not installed" if missing else f"git could not be run: {type(error).__name__}"
+            raise VectorStoreError(problem, code=NO_GIT if missing else FAILED) from error
         try:
             async with asyncio.timeout(patience):
                 out, err = await process.communicate(input or None)
@@ -117,7 +112,7 @@ class Git:
         return process.returncode or 0, out, err.decode("utf-8", "replace")
 
     def _unlocked(self, err: str) -> bool:
-        """Whether a command failed by a lock that a dead process left over, which is gone now."""
+        """Whether a command failed because of a dead process's lock, which is now removed."""
         found = _LOCK.search(err)
         if found is None or "exists" not in err:
             return False
@@ -132,7 +127,7 @@ class Git:
 
 
 def is_left_over(lock: Path, folder: Path) -> bool:
-    """Whether a lock is old and no git works in its repository; where processes cannot be seen, a day old."""
+    """Whether a lock is old and no git works in its repository (or it is a day old, if that is unknown)."""
     try:
         age = time.time() - lock.stat().st_mtime
     except OSError:
@@ -144,12 +139,12 @@ def is_left_over(lock: Path, folder: Path) -> bool:
 
 
 def works_in(folder: Path) -> bool:
-    """Whether some git is seen to work in a folder, or around or below it; False where processes cannot be seen."""
+    """Whether a git process is seen to work in a folder, or above or below it; False if processes cannot be seen."""
     return any(_works_in(process, folder) for process in Path("/proc").glob("[0-9]*"))
 
 
 def _works_in(process: Path, folder: Path) -> bool:
-    """Whether a process is a git that works in a folder, or around or below it, or one that cannot be looked at."""
+    """Whether a process is a git in a folder, or above or below it, or cannot be inspected."""
     try:
         if not (process / "comm").read_text().startswith("git"):
             return False
@@ -169,10 +164,9 @@ def _environment() -> dict[str, str]:
 
 
 async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """The command once it runs; who is cancelled meanwhile ends it.
+    """Return the command once it runs; if the caller is cancelled meanwhile, the command is ended.
 
-    asyncio that is cancelled while it starts a command reaps it behind its own watcher's back, which then warns of an
-    unknown child.
+    Otherwise asyncio would reap it behind its own watcher's back, which then warns of an unknown child.
     """
     task = asyncio.ensure_future(starting)
     try:
@@ -184,7 +178,7 @@ async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) ->
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command that still runs, with all that it started; politely first, so that it removes its locks."""
+    """End a running command and its children; politely first, so that it removes its locks."""
     for signal_ in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             return
@@ -196,11 +190,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def reason(err: str) -> str:
-    """The first line of git's errors that says what went wrong, without folders of this machine or secrets."""
+    """Return the first line of git's errors that gives a reason, without local folders or secrets."""
     lines = [line.strip() for line in err.splitlines() if line.strip()]
     chosen = next((line for line in lines if line.startswith(("fatal:", "error:", " ! "))), lines[0] if lines else "")
-    told = re.sub(r"://[^\s/@']*@", "://", chosen.removeprefix("fatal: ").removeprefix("error: "))
-    return re.sub(r"(?<![\w.])/[^\s':]+", "<path>", told)[:300]
+    line = re.sub(r"://[^\s/@']*@", "://", chosen.removeprefix("fatal: ").removeprefix("error: "))
+    return re.sub(r"(?<![\w.])/[^\s':]+", "<path>", line)[:300]
 
 
 # What other gits do in the repository: whether one moves files now, and which files one brought.
@@ -208,22 +202,19 @@ def reason(err: str) -> str:
 # A checkout holds the index from its first file to its last, and names its branch a moment after. Half of it is no
 # version of anything: neither memory nor a commit may take that for what somebody wanted.
 
-MOVER = "perdure"
-"""What git's log of HEAD says of a commit of ours: of what calls changed, and of what hands did."""
+MOVER = "perdure"  # what git's log of HEAD says of a commit of ours: of what calls changed, and of what hands did
 BRINGER = "perdure: other versions"
 """What it says where we brought the files of other versions, as a git of the user's does."""
-LONGEST_MOVE = 30.0
-"""Seconds after which a lock of the index is taken for a dead git's, unless one is seen at work."""
+LONGEST_MOVE = 30.0  # seconds after which a lock of the index is taken for a dead git's, unless one is seen at work
 NAMING, LONGEST_NAMING = 0.3, 10.0
 """Seconds that a git may take from writing the index to naming its branch; the second where one is seen at work."""
-_FEW = 100
-"""Files whose state is asked by their names; of more that of all is asked."""
+_FEW = 100  # files whose state is asked by their names; of more that of all is asked
 _MOVES, _ASKED = 1_000, 50
 """Moves of HEAD that are looked back on, and those, with ours in a row as one, that are asked what they touched."""
 
 
 class OtherGits:
-    """Looks at what the repository's other users do; only reads."""
+    """Watches other users of the repository; only reads."""
 
     def __init__(self, git: Git, directory: Path, prefix: str, paths: Collection[str]) -> None:
         self._git = git
@@ -232,7 +223,7 @@ class OtherGits:
         self._paths = paths
 
     def is_moving(self) -> bool:
-        """Whether some git holds the index and has not written it yet; no dead one."""
+        """Whether a living git process holds the index and has not written it yet."""
         try:
             status = (self._directory / "index.lock").stat()
         except OSError:
@@ -243,7 +234,7 @@ class OtherGits:
         return age < LONGEST_MOVE or (age < LEFT_OVER and works_in(self._git.folder))
 
     def mark(self) -> Mark:
-        """What is another after every move of HEAD: git's log of it, or the index where git keeps none."""
+        """Return a value that changes with every move of HEAD: from its reflog, or from the index without one."""
         for name in ("logs/HEAD", "index"):
             try:
                 status = (self._directory / name).stat()
@@ -253,7 +244,7 @@ class OtherGits:
         return None
 
     async def is_naming(self) -> bool:
-        """Whether a git may have written the index and have yet to name its branch, as it does a moment after."""
+        """Whether a git process may have written the index and is about to update its branch."""
         try:
             age = time.time() - (self._directory / "index").stat().st_mtime
         except OSError:
@@ -263,15 +254,15 @@ class OtherGits:
         return age < NAMING or works_in(self._git.folder)
 
     async def is_settled(self) -> bool:
-        """Whether the index holds of the memory what the newest commit does."""
+        """Whether the index and the newest commit agree on the memory's files."""
         status, _, _ = await self._git.run("diff-index", "--cached", "--quiet", "HEAD", "--", *self._paths)
         return status != 1
 
     async def edited(self, paths: Collection[str]) -> set[str]:
-        """Of these files (relative to the folder) those that a hand changed or removed, and no git brought.
+        """Return those of the files (relative to the folder) that a person changed or removed, and not git.
 
-        A file that is not as in the newest version was edited since. One that is so goes by the last move of HEAD that
-        touched it: a commit of ours took in what a hand had done, any other brought it.
+        A file that differs from the newest version was edited since. Otherwise the last move of HEAD that touched it
+        decides: our own commits record edits, any other move brought the file.
         """
         full = {self._prefix + path for path in paths}
         asked = sorted(full) if len(full) <= _FEW else list(self._paths)
@@ -291,23 +282,24 @@ class OtherGits:
         return {path[len(self._prefix) :] for path in edited | left}
 
     async def _moves(self) -> list[tuple[bool, str | None, str]]:
-        """Moves of HEAD, newest first: whether they are ours, from where, and to where; those of ours in a row are one.
+        """Return moves of HEAD, newest first: whether they are ours, from where, and to where.
 
-        Those of others are told one by one: a checkout there and one back leave nothing between their ends.
+        Consecutive moves of ours are joined; those of others are not, because going there and back leaves no
+        difference.
         """
         status, out, _ = await self._git.run("log", "-g", f"--max-count={_MOVES}", "--format=%H %gs", "HEAD", "--")
         lines = [] if status else out.decode("utf-8", "replace").splitlines()
-        told = [(commit, words == MOVER) for commit, _, words in (line.partition(" ") for line in lines)]
-        ends = [at for at in range(len(told)) if at == 0 or not (told[at][1] and told[at - 1][1])]
+        moves = [(commit, words == MOVER) for commit, _, words in (line.partition(" ") for line in lines)]
+        ends = [at for at in range(len(moves)) if at == 0 or not (moves[at][1] and moves[at - 1][1])]
         found: list[tuple[bool, str | None, str]] = []
-        for at, end in zip(ends, [*ends[1:], len(told)], strict=False):
-            before = told[end][0] if end < len(told) else None
-            if before is not None or len(told) < _MOVES:  # the first move of all is from nothing
-                found.append((told[at][1], before, told[at][0]))
+        for at, end in zip(ends, [*ends[1:], len(moves)], strict=False):
+            before = moves[end][0] if end < len(moves) else None
+            if before is not None or len(moves) < _MOVES:  # the first move of all is from nothing
+                found.append((moves[at][1], before, moves[at][0]))
         return found[:_ASKED]
 
     async def _names(self, is_own: bool, before: str | None, after: str) -> set[str]:
-        """The files of memories that a move touched: of ours each commit did, of another's what differs."""
+        """Return the memory files that a move touched: for ours those of each commit, for others' those that differ."""
         asked = ("-r", "-z", "--name-only", "--no-renames")
         if is_own:
             which = after if before is None else f"{before}..{after}"

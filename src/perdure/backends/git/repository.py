@@ -1,7 +1,7 @@
-"""A folder's git repository: find or create it, read its trees, write the folder's state as one.
+"""A folder's git repository: find or create it, read its trees, commit the folder's state.
 
-Commits are made with an index of our own, so that what a user has staged is neither taken nor lost, and a lock that
-somebody holds on theirs holds up nothing.
+Commits use an index of our own, so the user's staged changes are neither included nor lost, and a lock on their index
+blocks nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ delete them; perdure takes in what you change. What was deleted or replaced stan
 `perdure log` tells what was learned when, `perdure diff` what differs between two moments, and `perdure revert` takes
 a version back.
 """
-NOBODY = ("perdure", "perdure@localhost")
-"""The author of commits where git has none configured."""
+NOBODY = ("perdure", "perdure@localhost")  # the author of commits where git has none configured
 FIRST = "Initial commit"
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _WHO = ("AUTHOR", "COMMITTER")
@@ -53,20 +52,17 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file in two states; None where it is not there."""
+    """One file in two states; None if it does not exist."""
 
-    path: str
-    """Relative to the memory's folder, with forward slashes."""
+    path: str  # relative to the memory's folder, with forward slashes
     before: bytes | None
     after: bytes | None
-    was_slip: bool = False
-    """Whether the file was broken, and `before` is what it said last."""
-    is_slip: bool = False
-    """Whether the file is broken, and `after` is what it said last."""
+    was_slip: bool = False  # whether the file was broken, and `before` is what it said last
+    is_slip: bool = False  # whether the file is broken, and `after` is what it said last
 
 
 class Repository:
-    """The repository that a folder has, or lies in."""
+    """The repository of a folder, at its top or above it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -83,7 +79,7 @@ class Repository:
         return not self.prefix
 
     async def open(self) -> None:
-        """Find the repository, or make one; one that ignores the folder is none."""
+        """Find the repository or create one; one that ignores the folder does not count."""
         if not Git.is_there():
             raise VectorStoreError("git is not installed", code=NO_GIT)
         self.root.mkdir(parents=True, exist_ok=True)
@@ -117,7 +113,7 @@ class Repository:
         return True
 
     async def _identify(self) -> None:
-        """Commit as perdure where the user has not said who they are; only in a repository of our own for good."""
+        """Set perdure as the author if the user has no identity; permanently only in our own repository."""
         for number, part in enumerate(("NAME", "EMAIL")):
             status, out, _ = await self.git.run("config", f"user.{part.lower()}")
             nobody = [f"GIT_{who}_{part}" for who in _WHO if not os.environ.get(f"GIT_{who}_{part}")]
@@ -128,14 +124,14 @@ class Repository:
             self._identity.update(dict.fromkeys(nobody, NOBODY[number]))
 
     def _describe(self, is_new: bool) -> None:
-        """Say what is not to be kept in versions, and in a new repository what this folder is."""
+        """Write .gitignore, and in a new repository a description of the folder."""
         if not (self.root / IGNORE).exists():
             (self.root / IGNORE).write_text(_IGNORING, encoding="utf-8")
         if is_new and not (self.root / README).exists():
             (self.root / README).write_text(ABOUT, encoding="utf-8")
 
     async def _hide(self) -> None:
-        """Keep what is derived or may hold keys from who adds everything, where .gitignore is somebody's own."""
+        """Exclude derived and secret files if .gitignore is the user's own."""
         names = {f"{self.prefix}{pattern.rstrip('/*')}": pattern for pattern in IGNORED if not pattern.startswith("*")}
         _, out, _ = await self.git.run("check-ignore", "--no-index", "-z", "--stdin", input="\0".join(names).encode())
         ignored = out.decode("utf-8", "surrogateescape").split("\0")
@@ -147,31 +143,31 @@ class Repository:
 
     async def _begin(self) -> None:
         async with self._index(None) as env:
-            if told := [name for name in self._ours() if name in (IGNORE, README)]:
-                await self.git("add", "--", *told, env=env)
+            if explanations := [name for name in self._ours() if name in (IGNORE, README)]:
+                await self.git("add", "--", *explanations, env=env)
             tree = await self.git.text("write-tree", env=env)
         await self.advance(await self.commit_tree(tree, [], FIRST), None)
         await self.settle_index()
 
     async def head(self) -> str | None:
-        """The newest commit; None before the first."""
+        """Return the newest commit; None before the first."""
         return await self.commit_of("HEAD")
 
     async def commit_of(self, point: str) -> str | None:
-        """The commit that a name of git's has, or None."""
+        """Return the commit of a git name, or None."""
         if point.startswith("-") or not point.strip() or "\n" in point or "\x00" in point:
             return None
         status, out, _ = await self.git.run("rev-parse", "--verify", "--quiet", f"{point}^{{commit}}")
         return out.decode().strip() if status == 0 else None
 
     async def tree_of(self, commit: str | None) -> str:
-        """The tree of a commit; the empty one for None."""
+        """Return the tree of a commit; the empty tree for None."""
         if commit is None:
             return await self.git.text("mktree")
         return await self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
 
     async def changes(self, before: str, after: str) -> list[FileChange]:
-        """The memory's files that differ between two trees or commits; what is no plain file counts as not there."""
+        """Return the memory's files that differ between two trees or commits; only plain files count."""
         out = await self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after, "--", *self.paths())
         parts = out.decode("utf-8", "surrogateescape").split("\x00")
         raw = [(parts[at].lstrip(":").split(" "), parts[at + 1]) for at in range(0, len(parts) - 1, 2)]
@@ -197,7 +193,7 @@ class Repository:
         return blobs
 
     async def outside(self, before: str, after: str) -> list[str]:
-        """The names that differ between two commits and are not the memory's."""
+        """Return the names outside of the memory that differ between two commits."""
         out = await self.git("diff-tree", "-r", "-z", "--name-only", before, after)
         names = [name for name in out.decode("utf-8", "replace").split("\x00") if name]
         return [name for name in names if not self._is_ours(name)]
@@ -206,25 +202,25 @@ class Repository:
         return any(name == path or name.startswith(f"{path}/") for path in self.paths())
 
     def paths(self) -> list[str]:
-        """What is kept in versions, from the top of the repository."""
+        """Return the versioned paths, from the top of the repository."""
         return [self.prefix + path for path in PATHS]
 
     def _memories(self) -> list[str]:
-        """Where memories lie, from the top of the repository."""
+        """Return the folders of memories, from the top of the repository."""
         return [self.prefix + path for path in (ENTRIES, COLLECTIONS)]
 
     def _ours(self) -> list[str]:
-        """What we commit, below the folder: memories, and what explains them unless somebody made it their own."""
-        told = {IGNORE: _IGNORING, README: ABOUT}
-        return [ENTRIES, COLLECTIONS, *(name for name, text in told.items() if _says(self.root / name, text))]
+        """Return the paths that we commit, below the folder: memories, and explanations that nobody has changed."""
+        explanations = {IGNORE: _IGNORING, README: ABOUT}
+        return [ENTRIES, COLLECTIONS, *(name for name, text in explanations.items() if _says(self.root / name, text))]
 
     def refuse_while_busy(self) -> None:
-        """ConflictError where somebody is in the middle of a merge or a rebase."""
+        """Raise ConflictError during a merge or a rebase."""
         if any((self._directory / name).exists() for name in _UNDER_WAY):
             raise ConflictError("a merge or a rebase is under way in the memory's repository: end it first")
 
     async def snapshot(self, head: str | None) -> str:
-        """The tree of what the folder holds now, beside what the newest commit holds of other files."""
+        """Return a tree with the folder's current files, and the newest commit's other files."""
         async with self._index(head) as env:
             for path in self._ours():
                 if (self.root / path).exists():
@@ -234,7 +230,7 @@ class Repository:
             return await self.git.text("write-tree", env=env)
 
     async def _add(self, path: str, env: Mapping[str, str]) -> None:
-        """Take in a file or a folder; a file that goes meanwhile is one that went."""
+        """Add a file or a folder to the index; one that disappears meanwhile is removed."""
         for left in reversed(range(_TRIES)):
             status, _, err = await self.git.run("add", "-A", "--ignore-errors", "--", path, env=env)
             if status == 0:
@@ -244,7 +240,7 @@ class Repository:
 
     @asynccontextmanager
     async def _index(self, head: str | None) -> AsyncIterator[dict[str, str]]:
-        """An index of our own that holds a commit; it knows the files that the user's knows, and reads only others."""
+        """Return our own index of a commit; it starts as a copy of the user's, so only other files are read."""
         own = self._directory / f"perdure-{uuid4().hex}.index"
         env = {"GIT_INDEX_FILE": str(own)}
         try:
@@ -256,21 +252,18 @@ class Repository:
                 name.unlink(missing_ok=True)
 
     async def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Write a commit, to which nothing points yet."""
+        """Write a commit object that no branch points to yet."""
         options = [part for parent in parents for part in ("-p", parent)]
         text = message.encode("utf-8", "replace")
         return (
             (await self.git("commit-tree", tree, *options, "-F", "-", input=text, env=self._identity)).decode().strip()
         )
 
-    async def advance(self, commit: str, head: str | None, told: str = MOVER) -> bool:
-        """Make a commit the newest of the current branch; False where another has become that meanwhile.
-
-        `told` is what git's log of HEAD says of it.
-        """
+    async def advance(self, commit: str, head: str | None, message: str = MOVER) -> bool:
+        """Make a commit the branch's newest; False if the branch has moved. `message` goes into the reflog."""
         zeros = "0" * len(commit)
         try:
-            await self.git("update-ref", "-m", told, "HEAD", commit, head or zeros, env=self._identity)
+            await self.git("update-ref", "-m", message, "HEAD", commit, head or zeros, env=self._identity)
         except VectorStoreError:
             if await self.head() == head:
                 raise
@@ -278,10 +271,9 @@ class Repository:
         return True
 
     async def settle_index(self) -> None:
-        """Let the user's index know what was committed of the memory; where it is locked, the next time.
+        """Update the user's index with the committed memory files; if it is locked, the next commit does it.
 
-        It is made beside theirs, and put in its place at once: theirs is locked no longer than that takes, so that a
-        command of the user's at that moment finds no lock.
+        The new index is written beside theirs and moved into place, so that theirs is locked only briefly.
         """
         mark, own = self.others.mark(), self._directory / f"perdure-{uuid4().hex}.index"
         try:
@@ -294,7 +286,7 @@ class Repository:
             own.unlink(missing_ok=True)
 
     def _put_index(self, own: Path, mark: Mark) -> None:
-        """Make an index the user's, unless theirs is another than it was made of; OSError where it is locked."""
+        """Replace the user's index unless it has changed meanwhile; OSError if it is locked."""
         index, lock = self._directory / "index", self._directory / "index.lock"
         data, made = own.read_bytes(), own.stat()
         try:
@@ -318,7 +310,7 @@ class Repository:
             lock.replace(index)
 
     async def land(self, files: Mapping[str, bytes | None]) -> list[Path]:
-        """Write and remove files of the memory, each at once; their paths. None that leads out of the folder."""
+        """Write and remove files of the memory atomically, never outside of the folder; return their paths."""
         return await run_blocking(self._land, files)
 
     def _land(self, files: Mapping[str, bytes | None]) -> list[Path]:
@@ -347,7 +339,7 @@ class Repository:
         return path
 
     def _tidy(self, folder: Path) -> None:
-        """Remove folders that are empty now, as git does."""
+        """Remove empty folders, as git does."""
         while folder not in (self.root, self.root / ENTRIES):
             try:
                 folder.rmdir()
@@ -381,7 +373,7 @@ def _says(path: Path, text: str) -> bool:
 
 
 def place_in(path: str) -> str | None:
-    """The place of a memory's file below its `entries`; None for a path that is no memory's."""
+    """Return a memory file's place below its `entries`; None for other paths."""
     _, found, place = f"/{path}".partition(f"/{layout.ENTRIES}/")
     return place if found and place.endswith(layout.SUFFIX) else None
 
@@ -390,7 +382,7 @@ UNDATED = iso(EARLIEST)
 
 
 def item_of(path: str, data: bytes | None) -> MemoryItem | None:
-    """The memory, or the earlier version of one, that a file holds; None where it holds none."""
+    """Return the memory, or earlier version, in a file; None if it holds none."""
     place = place_in(path)
     if data is None or place is None:
         return None
@@ -402,12 +394,11 @@ def item_of(path: str, data: bytes | None) -> MemoryItem | None:
 
 @dataclass(slots=True)
 class State:
-    """The memories of one state: those that stand by id, and the tombstones of each by the id of the memory."""
+    """The memories of one state by id, and the tombstones of each by the memory's id."""
 
     live: dict[str, MemoryItem]
     tombstones: dict[str, list[MemoryItem]]
-    versions: set[str]
-    """Ids of the tombstones themselves."""
+    versions: set[str]  # ids of the tombstones themselves
 
     @classmethod
     def of(cls, items: Iterable[MemoryItem]) -> State:
@@ -421,7 +412,7 @@ class State:
         return state
 
     def last_of(self, id: str, known: set[str]) -> MemoryItem | None:
-        """The latest tombstone of a memory, of those that were not known before."""
+        """Return a memory's latest tombstone that was not known before."""
         new = [item for item in self.tombstones.get(id, ()) if item.id not in known]
         return max(new, key=lambda item: item.untold_at or "", default=None)
 

@@ -23,14 +23,12 @@ from perdure.domain.memory import LIVE, VERSION, MemoryItem
 
 # Files that somebody broke, as versions tell of them: such a file says what it said when it could be read last.
 
-DEEPEST = 100
-"""Versions of a file that are looked at for one that can be read."""
-MOST = 200
-"""Broken files of one step whose earlier versions are looked at."""
+DEEPEST = 100  # versions of a file that are looked at for one that can be read
+MOST = 200  # broken files of one step whose earlier versions are looked at
 
 
 def is_slip(path: str, data: bytes | None) -> bool:
-    """Whether a memory's file is there and cannot be read, which does not say that its memory is gone."""
+    """Whether a memory's file exists but cannot be read, so that its memory is not gone."""
     place = place_in(path)
     if data is None or place is None:
         return False
@@ -46,9 +44,9 @@ def is_slip(path: str, data: bytes | None) -> bool:
 async def legible(
     repository: Repository, changes: Sequence[FileChange], before: str | None, after: str | None
 ) -> list[FileChange]:
-    """The same changes, with what broken files said last; `before` and `after` are the commits of the two states.
+    """Return the changes with the last readable content of broken files.
 
-    Without an `after` that is the folder as it is now, above `before`.
+    `before` and `after` are the commits of the two states; without `after` it is the folder as it is now.
     """
     found = list(changes)
     for place, old, new in (await run_blocking(_slips, changes))[:MOST]:
@@ -57,7 +55,7 @@ async def legible(
 
 
 def _slips(changes: Sequence[FileChange]) -> list[tuple[int, bool, bool]]:
-    """The places of changes that have a broken file, and on which side."""
+    """Return the places of changes with a broken file, and on which side it is."""
     sides = (
         (place, is_slip(change.path, change.before), is_slip(change.path, change.after))
         for place, change in enumerate(changes)
@@ -79,7 +77,7 @@ async def _legible(
 
 
 async def _last(repository: Repository, commit: str | None, path: str) -> bytes | None:
-    """What a file said when it could be read last, as seen from a commit; None where it never could be."""
+    """Return a file's last readable content as of a commit; None if there never was any."""
     if commit is None:
         return None
     name = repository.prefix + path
@@ -103,16 +101,15 @@ Files = Mapping[str, bytes | None]
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge makes of our files."""
+    """Our files after a merge."""
 
-    files: dict[str, bytes | None] = field(default_factory=dict)
-    """What is to be written over ours, or removed."""
+    files: dict[str, bytes | None] = field(default_factory=dict)  # what is to be written over ours, or removed
     conflicts: list[Replaced] = field(default_factory=list)
     contradictions: list[Contradiction] = field(default_factory=list)
 
 
 def merge(ours: list[FileChange], theirs: list[FileChange], settle: Settle) -> Merged:
-    """Both sides' changes since the branches parted, as one."""
+    """Combine both sides' changes since the branches parted."""
     return _Merging(ours, theirs)(settle)
 
 
@@ -156,7 +153,7 @@ class _Merging:
             self._result[self._free(path)] = theirs  # each side's tombstone of one memory
 
     def _one_removed(self, path: str, left: MemoryItem | None, is_ours: bool) -> None:
-        """One side changed what the other took away."""
+        """Merge a file that one side changed and the other removed."""
         gone = self._other if is_ours else self._mine
         tombstone = None if left is None else gone.last_of(left.id, self._before.versions)
         if left is None or left.state != LIVE or tombstone is None:
@@ -171,7 +168,7 @@ class _Merging:
                 self._merged.conflicts.append(Replaced(left, tombstone))
 
     def _drop_erased(self) -> None:
-        """Keep nothing of a memory that either side erased, not even as a tombstone."""
+        """Drop everything about memories that either side erased, even tombstones."""
         erased = {
             id
             for side in (self._mine, self._other)
@@ -184,7 +181,7 @@ class _Merging:
                 self._result[path] = None
 
     def _contradict(self, settle: Settle) -> None:
-        """Let what came from both sides about one matter meet."""
+        """Compare facts from both sides about the same matter."""
         mine = self._new(self._ours)
         other: dict[tuple[object, ...], list[tuple[str, MemoryItem]]] = {}
         for path, item in self._new(self._theirs):
@@ -204,7 +201,7 @@ class _Merging:
                     self._result[path] = None
 
     def _new(self, side: Files) -> list[tuple[str, MemoryItem]]:
-        """Facts with a subject and an attribute that a side added or changed, and that stand."""
+        """Return current facts with a subject and an attribute that one side added or changed."""
         found: list[tuple[str, MemoryItem]] = []
         for path, data in side.items():
             item = None if data == self._base[path] or self._result.get(path) != data else item_of(path, data)
@@ -213,7 +210,7 @@ class _Merging:
         return found
 
     def _bury(self, path: str, item: MemoryItem, later: MemoryItem, *, replaced_by: str | None) -> None:
-        """Keep a text that gives way beside the others that were replaced; made alike wherever the two lines meet."""
+        """Keep a replaced text as a tombstone, equal on both sides of the merge."""
         tombstone = item.with_(
             id=str(uuid5(NAMESPACE_URL, f"perdure:merge:{item.id}:{item.hash}:{item.updated_at}")),
             state=VERSION,
@@ -240,7 +237,7 @@ def _state(files: Files) -> State:
 
 
 def _rank(item: MemoryItem) -> tuple[str, str]:
-    """Later is higher; of two of one moment always the same, whichever side is asked."""
+    """Return a sort key: later is higher; ties are ordered equally from both sides."""
     return item.updated_at, item.hash
 
 
@@ -249,39 +246,34 @@ def _matter(item: MemoryItem) -> tuple[object, ...]:
     return item.scope, item.slots.subject, item.slots.attribute
 
 
-TRIES = 5
-"""Times that a commit is made anew because another process was first."""
-AFAR = 300.0
-"""Seconds that a remote may take, or packing."""
-TIDY = 500
-"""Commits after which git is asked whether there is something to pack; the first of a process asks too."""
-REST, LONGEST_REST = 0.02, 0.25
-"""Seconds: the first pause while a git moves files, and the longest."""
+TRIES = 5  # times that a commit is made anew because another process was first
+AFAR = 300.0  # seconds that a remote may take, or packing
+TIDY = 500  # commits after which git is asked whether there is something to pack; the first of a process asks too
+REST, LONGEST_REST = 0.02, 0.25  # seconds: the first pause while a git moves files, and the longest
 _FORMAT = "%H%x1f%P%x1f%ct%x1f%an%x1f%B"
 
 
 class GitVersions:
-    """Versions of the files in a folder, in the repository that it has, or lies in.
+    """Versions of a folder's files, in the repository at or above it.
 
-    VectorStoreError where git is missing (code `no_git`), hangs or refuses (`git_failed`); ConflictError where
-    something else is under way in the repository; NotFoundError for a point that there is not. A point is a commit
-    (also abbreviated), a branch, a tag or a time. A path, a tree or a conflict marker never leaves this package.
+    VectorStoreError if git is missing (code `no_git`), hangs or fails (`git_failed`); ConflictError if another
+    operation is in progress; NotFoundError for an unknown point: a commit (also abbreviated), a branch, a tag or a
+    time. No path, tree or conflict marker leaves this package.
     """
 
     def __init__(self, root: Path) -> None:
         self._repository = Repository(root)
         self._is_open = False
-        self._made = 0
-        """Commits made by this process."""
+        self._made = 0  # commits made by this process
 
     async def open(self) -> None:
-        """Make sure that there is a repository, or find the one that the folder lies in."""
+        """Find the repository, or create one."""
         if not self._is_open:
             await self._repository.open()
             self._is_open = True
 
     async def commit(self, tell: Tell) -> Commit | None:
-        """Commit what changed; None where nothing did."""
+        """Commit changes; None if there are none."""
         await self.open()
         repository = self._repository
         repository.refuse_while_busy()
@@ -294,7 +286,7 @@ class GitVersions:
                     await repository.settle_index()
                 return None
             changes = await legible(repository, await repository.changes(old, tree), head, None)
-            message = await run_blocking(_told, tell, changes)
+            message = await run_blocking(_message, tell, changes)
             id = await repository.commit_tree(tree, [head] if head else [], message)
             if self.is_at_rest(mark) and await repository.advance(id, head):
                 await repository.settle_index()
@@ -303,7 +295,7 @@ class GitVersions:
         raise VectorStoreError("others commit to the memory's repository all the time", code="git_failed")
 
     async def _tidy(self) -> None:
-        """Now and then let git pack what commits leave, which it does by itself only after commands of people."""
+        """Let git pack objects now and then, which it does by itself only after commands of people."""
         if self._made % TIDY == 0 and self._repository.is_own:
             with suppress(VectorStoreError):
                 await self._repository.git(
@@ -312,9 +304,9 @@ class GitVersions:
         self._made += 1
 
     async def edited(self, paths: Collection[str]) -> set[str]:
-        """Of these files, relative to the folder, those that a hand changed or removed, and no git brought.
+        """Return those of the files, relative to the folder, that a person changed or removed.
 
-        What a `git checkout` or a `git pull` brought is as somebody wanted it, and what it took away is not lost.
+        What a `git checkout` or a `git pull` brought or removed does not count.
         """
         if not Git.is_there():
             return set(paths)
@@ -322,7 +314,7 @@ class GitVersions:
         return await self._repository.others.edited(paths)
 
     async def at_rest(self) -> Mark:
-        """Return once no git is in the middle of changing files, or has been for long."""
+        """Wait until no git is changing files, at most for the time limit."""
         if not Git.is_there():
             return None
         await self.open()
@@ -333,12 +325,12 @@ class GitVersions:
         return others.mark()
 
     def is_at_rest(self, mark: Mark) -> bool:
-        """Whether no git has changed files since `at_rest` answered so, nor does now."""
+        """Whether no git has changed files since `at_rest` returned."""
         others = self._repository.others
         return not self._is_open or (not others.is_moving() and others.mark() == mark)
 
     async def resolve(self, point: str) -> str:
-        """The commit of a point."""
+        """Return the commit of a point."""
         await self.open()
         commit = await self._repository.commit_of(point)
         if commit is not None:
@@ -354,7 +346,7 @@ class GitVersions:
         raise NotFoundError(f"the memory has no version as old as {point!r}")
 
     async def log(self, point: str | None, limit: int) -> list[Commit]:
-        """The last commits that changed the memory, newest first, as seen from a point."""
+        """Return the last commits that changed the memory, newest first, up to a point."""
         await self.open()
         if point is None and await self._repository.head() is None:
             return []
@@ -367,7 +359,7 @@ class GitVersions:
         return [_commit(part) for part in out.decode("utf-8", "replace").split("\x00") if part]
 
     async def step(self, before: str | None, after: str | None) -> Step:
-        """What lies between two commits; None before is the empty memory, None after the files as they are now."""
+        """Return the changes between two commits; None before is the empty memory, None after the current files."""
         await self.open()
         repository = self._repository
         last = await repository.snapshot(await repository.head()) if after is None else after
@@ -375,7 +367,7 @@ class GitVersions:
         return await run_blocking(step_of, await legible(repository, changes, before, after))
 
     async def branches(self) -> list[Branch]:
-        """Every branch, by name."""
+        """Return every branch, by name."""
         await self.open()
         current = await self._current()
         out = await self._repository.git.text(
@@ -389,7 +381,7 @@ class GitVersions:
         return out.decode("utf-8", "replace").strip() if status == 0 else None
 
     async def make_branch(self, name: str) -> None:
-        """Make a branch of the newest version; ConflictError where there is one of this name."""
+        """Create a branch at the newest version; ConflictError if the name is taken."""
         await self._own("a branch is made")
         status, _, _ = await self._repository.git.run("check-ref-format", f"refs/heads/{name}")
         if status or name.startswith("-") or name == "HEAD":
@@ -401,7 +393,7 @@ class GitVersions:
         await self._repository.git("update-ref", f"refs/heads/{name}", "HEAD", "")
 
     async def switch(self, name: str) -> list[Path]:
-        """Make the files those of a branch; the paths that this wrote or removed. Commit before."""
+        """Switch to a branch and return the written or removed paths. Commit before."""
         await self._own("branches are switched")
         repository = self._repository
         target = await repository.commit_of(f"refs/heads/{name}")
@@ -417,7 +409,7 @@ class GitVersions:
         return paths
 
     async def merge(self, point: str, settle: Settle, message: str) -> Merge:
-        """Take in the memories of another line of versions. Commit before."""
+        """Merge another line of versions. Commit before."""
         await self._own("branches are merged")
         repository = self._repository
         ours, theirs = await self.resolve("HEAD"), await self.resolve(point)
@@ -455,13 +447,13 @@ class GitVersions:
         return Merge("forwarded", theirs, step, paths=paths)
 
     async def fetch(self) -> str | None:
-        """Get what the remote has; the commit of this branch there, None where it has none."""
+        """Fetch from the remote; return this branch's commit there, or None."""
         remote, branch = await self._remote()
         await self._repository.git("fetch", "--quiet", remote, patience=AFAR)
         return await self._repository.commit_of(f"refs/remotes/{remote}/{branch}")
 
     async def push(self) -> str:
-        """Bring this branch to the remote, whose name is answered; ConflictError where the remote has more."""
+        """Push this branch and return the remote's name; ConflictError if the remote has more commits."""
         remote, branch = await self._remote()
         refs = f"HEAD:refs/heads/{branch}"
         status, _, err = await self._repository.git.run(
@@ -481,11 +473,11 @@ class GitVersions:
             raise ConflictError("no branch is checked out in the memory's repository")
         _, out, _ = await git.run("config", f"branch.{branch}.remote")
         remotes = (await git.text("remote")).split()
-        told = out.decode("utf-8", "replace").strip()
+        remote = out.decode("utf-8", "replace").strip()
         if not remotes:
             raise NotFoundError("the memory has no remote: add one with git remote add origin ADDRESS")
-        if told in remotes:
-            return told, branch
+        if remote in remotes:
+            return remote, branch
         return ("origin" if "origin" in remotes else remotes[0]), branch
 
     async def _own(self, what: str) -> None:
@@ -500,7 +492,7 @@ class GitVersions:
             raise ConflictError(f"{len(others)} files that are no memories would change too: use git itself")
 
 
-def _told(tell: Tell, changes: list[FileChange]) -> str:
+def _message(tell: Tell, changes: list[FileChange]) -> str:
     return tell(step_of(changes))
 
 

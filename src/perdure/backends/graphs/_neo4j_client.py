@@ -1,4 +1,4 @@
-"""The way to a Neo4j server: one driver for each event loop, transactions with retries, and what failures mean."""
+"""Client of a Neo4j server: one driver per event loop, transactions with retries, error mapping."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ from perdure.domain.errors import GraphDownError, GraphError
 T = TypeVar("T")
 Transaction = neo4j.AsyncManagedTransaction
 Work = Callable[[Transaction], Awaitable[T]]
-
 _DOWN = (ServiceUnavailable, SessionExpired, TransientError, ConnectionAcquisitionTimeoutError, OSError)
-_LONGEST = 300
-"""Characters of the server's words that an error repeats."""
+_LONGEST = 300  # characters of the server's words that an error repeats
 
 
 class Client:
-    """Runs units of work, each in one transaction, which is tried again where it failed in passing."""
+    """Runs work in single transactions, retried after transient failures."""
 
     def __init__(
         self, url: str, auth: tuple[str, str] | None, database: str | None, *, timeout: float, retry_time: float
@@ -43,15 +41,15 @@ class Client:
         self._drivers = LoopClients(neo4j.AsyncDriver.close)
 
     async def read(self, work: Work[T]) -> T:
-        """What the work gives, which only asks; GraphDownError or GraphError where it fails."""
+        """Return the result of work that only reads; GraphDownError or GraphError on failure."""
         return await self._run(lambda session: session.execute_read(work))
 
     async def write(self, work: Work[T]) -> T:
-        """What the work gives, once it is on the server's disk; GraphDownError or GraphError where it fails."""
+        """Return the result of work once it is on the server's disk; GraphDownError or GraphError on failure."""
         return await self._run(lambda session: session.execute_write(work))
 
     async def close(self) -> None:
-        """Close the drivers of every loop that still runs."""
+        """Close the drivers of all running event loops."""
         await self._drivers.close()
 
     async def _run(self, ask: Callable[[neo4j.AsyncSession], Awaitable[T]]) -> T:
@@ -84,13 +82,13 @@ class Client:
 
 
 def _words(error: Exception) -> str:
-    """What the server or the driver says, cut; our queries hold no values, so that neither do their errors."""
+    """Return the error's words, shortened; our queries hold no values, so errors hold none either."""
     if isinstance(error, Neo4jError):
         return f"{error.code}: {readable(error.message)[:_LONGEST]}"
     return f"{type(error).__name__}: {readable(str(error))[:_LONGEST]}"
 
 
 async def rows(transaction: Transaction, query: str, **values: Any) -> list[dict[str, Any]]:
-    """The answer to a query; values go as parameters."""
+    """Return the rows of a query; values are passed as parameters."""
     result = await transaction.run(query, values)
     return await result.data()

@@ -1,9 +1,9 @@
-"""The port of graph stores: what memories state of entities and their relations, kept by memory.
+"""The port of graph stores: entities and relations that memories state, by memory.
 
-A scope as a filter means that all fields that it gives are equal; the empty scope is everything. Names are compared by
-`entity_key`. No value ever becomes part of a query's text. Every method raises GraphError where the database fails, and
-GraphDownError where it cannot be reached, when the same call may succeed later. A relation names its entities: they are
-there with it, whether or not the memory mentions them besides.
+A scope filter matches rows with all of its fields; the empty scope matches everything. Names are compared by
+`entity_key`. Values never become part of a query's text. Methods raise GraphError if the database fails, and
+GraphDownError if it is unreachable and a retry may work. The entities of a relation exist even if the memory does not
+mention them otherwise.
 """
 
 from __future__ import annotations
@@ -25,72 +25,70 @@ class GraphStore(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and make what is missing of tables and indexes; further calls do nothing.
+        """Connect, and create missing tables and indexes; further calls do nothing.
 
-        After a GraphDownError the store counts as opened where it is on a server: later calls make up for it.
+        If a server is unreachable (GraphDownError), the store counts as opened, and later calls complete this.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of the database; it may be opened again."""
+        """Close the database; it may be opened again."""
 
     @abstractmethod
     async def identity(self) -> str:
-        """Which database this is; holds no secrets."""
+        """Return the database's id, without secrets."""
 
     @abstractmethod
     async def state(self, statement: Statement, moment: str) -> None:
-        """The memory states this from now on: what the same reader had it state before is taken back at `moment`.
+        """Replace what the same reader stated for the memory before, which is withdrawn at `moment`.
 
-        What is stated again as it was stays as it is, so that doing it twice changes nothing. What was taken back no
-        earlier than this was told is stated as if it had never been: that is an undo. InvalidInputError for a name that
-        is blank or no text.
+        Unchanged statements stay, so repeating this changes nothing. A statement withdrawn no earlier than this one was
+        told is restored without a gap: that is an undo. InvalidInputError for a blank name or one that is not text.
         """
 
     @abstractmethod
     async def take_back(self, memory_ids: Sequence[str], moment: str, by: str | None = None) -> None:
-        """The memories state nothing any more (as that reader read them, or at all), from a moment on."""
+        """Withdraw the memories' statements from a moment on, by one reader or by all."""
 
     @abstractmethod
     async def erase(self, memory_ids: Sequence[str]) -> int:
-        """Remove all that these memories ever stated, and the entities that nobody else names.
+        """Remove all statements of these memories, and entities without other mentions.
 
-        Gives how many rows went: relations, and mentions, those that relations are of their ends included.
+        Returns the number of removed rows: relations and mentions, including those that relations imply.
         """
 
     @abstractmethod
     async def erase_scope(self, scope: Scope) -> int:
-        """Remove all that was ever stated in a scope; how many rows went. May take several transactions."""
+        """Remove everything stated in a scope; return the number of rows. May take several transactions."""
 
     @abstractmethod
     async def count(self, memory_ids: Sequence[str]) -> int:
-        """How many rows `erase` would remove."""
+        """Return how many rows `erase` would remove."""
 
     @abstractmethod
     async def entities(
         self, scope: Scope, *, names: Sequence[str] | None = None, limit: int = 100, as_of: str | None = None
     ) -> list[Entity]:
-        """The entities of a scope, those that most memories name first, ties by name; with names only these.
+        """Return a scope's entities, the most mentioned first, then by name; with `names` only those.
 
-        `as_of`: as had been told by then; without it as stated now.
+        `as_of` gives the state known at that time; without it the current one.
         """
 
     @abstractmethod
     async def neighbourhood(
         self, scope: Scope, names: Sequence[str], *, depth: int = 1, limit: int = 1000, as_of: str | None = None
     ) -> Neighbourhood:
-        """What can be reached from entities over at most `depth` relations (1 to 3), either way, nearest first.
+        """Return what is reachable over at most `depth` relations (1 to 3) in either direction, nearest first.
 
-        Every stated relation between the entities reached comes with it, whatever its time. Entities equally near come
-        as `entities` has them, relations equally near with the one told last first. Of either there are at most
-        `limit`. InvalidInputError for another depth.
+        Includes every relation between the reached entities, whatever its time. Equally near entities are ordered as by
+        `entities`, relations by time, the latest first; at most `limit` of each. InvalidInputError for another depth.
         """
 
     @abstractmethod
     async def similar_names(self, scope: Scope, name: str, limit: int = 20) -> list[Entity]:
-        """Entities whose names share a word, or its first three characters, with a name: candidates for being the same.
+        """Return entities whose names share a word, or its first three characters, with a name: possible duplicates.
 
-        That very name comes first, then those that share most; accents do not count.
+        The name itself comes first, then the most similar; accents are ignored.
         """
 
     @abstractmethod

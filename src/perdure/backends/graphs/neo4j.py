@@ -1,4 +1,4 @@
-"""The graph in Neo4j: memories and entities as nodes, what memories state as relationships."""
+"""The graph in Neo4j: memories and entities as nodes, statements as relationships."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pydantic import Field, SecretStr, field_validator
 
 from perdure.backends.graphs import _rows as graph_rows
 from perdure.backends.graphs._neo4j_client import Client, Transaction, rows
-from perdure.backends.graphs.base import GraphStore
 from perdure.backends.http.service import RemoteSettings, is_address, secret_from, text_from
 from perdure.domain.errors import GraphDownError, GraphError
 from perdure.domain.graph import Entity, Mention, Neighbourhood, Relation, StatedRelation, Statement, entity_key
@@ -27,12 +26,8 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 # An entity is a node for each scope that names it, so that walls run between nodes. Long texts make no index key:
 # `perdure_id` and `name_id` are digests, and hold the namespace too.
 
-VERSION = 1
-"""The version of this layout, kept in the database."""
-
-STRIPES = 32
-"""Locks over which writers are spread."""
-
+VERSION = 1  # the version of this layout, kept in the database
+STRIPES = 32  # locks over which writers are spread
 _LABELS = ("Memory", "Entity", "PerdureGraph", "PerdureLock")
 _SCHEMA = (
     *(
@@ -57,7 +52,7 @@ UNWIND $locks AS id MERGE (l:PerdureLock {perdure_id: id}) SET l.times = coalesc
 
 
 class Keys:
-    """The names under which things of one namespace are found."""
+    """The keys of one namespace."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -67,7 +62,7 @@ class Keys:
         return _digest(self.namespace, memory_id)
 
     def name(self, key: str) -> str:
-        """By which an entity of any scope is found."""
+        """Return the key of an entity of any scope."""
         return _digest(self.namespace, key)
 
     def entity(self, scope: Scope, key: str) -> str:
@@ -83,7 +78,7 @@ class Keys:
         }
 
     def locks_of(self, things: Iterable[object]) -> list[str]:
-        """The locks of memories and scopes, in the order in which every writer takes them."""
+        """Return the locks of memories and scopes, in the order in which every writer takes them."""
         return sorted({self.locks[int(_digest(thing), 16) % STRIPES] for thing in things})
 
 
@@ -92,7 +87,7 @@ def _digest(*parts: object) -> str:
 
 
 async def prepare(client: Client, keys: Keys) -> str:
-    """Make what is missing of constraints, indexes and our own nodes; the graph's identity."""
+    """Create missing constraints, indexes and our own nodes; return the graph's id."""
 
     async def look(transaction: Transaction) -> list[dict[str, Any]]:
         return await rows(transaction, _META, graph=keys.namespace)
@@ -127,7 +122,7 @@ async def _make_schema(client: Client, statement: str) -> None:
 
 
 async def lock(transaction: Transaction, locks: list[str]) -> None:
-    """Wait for other writers of the same memories and scopes, and keep them waiting until the transaction ends."""
+    """Wait for other writers of the same memories and scopes, and block them until the transaction ends."""
     await rows(transaction, _LOCK, locks=locks)
 
 
@@ -135,9 +130,7 @@ async def lock(transaction: Transaction, locks: list[str]) -> None:
 #
 # Labels, types and property names are fixed; every value is a parameter.
 
-PART = 5000
-"""Entities that one transaction of an erasure removes."""
-
+PART = 5000  # entities that one transaction of an erasure removes
 _STATED = """
 MATCH (:Memory {perdure_id: $memory})-[r:MENTIONS]->(e:Entity) WHERE r.by = $by
 RETURN elementId(r) AS id, properties(r) AS row, properties(e) AS entity
@@ -268,7 +261,7 @@ async def count(transaction: Transaction, keys: Keys, memory_ids: Sequence[str])
 
 
 async def erase(transaction: Transaction, keys: Keys, memory_ids: Sequence[str]) -> int:
-    """Remove all that these memories ever stated, and the entities that nobody else names; how many relationships."""
+    """Remove all statements of these memories and unmentioned entities; return how many relationships."""
     await lock(transaction, keys.locks)
     gone = await count(transaction, keys, memory_ids)
     memories = [keys.memory(memory_id) for memory_id in memory_ids]
@@ -280,8 +273,7 @@ async def erase(transaction: Transaction, keys: Keys, memory_ids: Sequence[str])
 
 
 async def erase_part(transaction: Transaction, keys: Keys, where: str, values: Mapping[str, Any]) -> tuple[int, bool]:
-    """Remove some of the entities for which a condition holds, with all that names them; how many relationships went,
-    and whether there may be more."""
+    """Remove some entities and their mentions; return how many relationships, and whether there are more."""
     await lock(transaction, keys.locks)
     found = (await rows(transaction, _ERASE_PART.replace("{where}", where), **values, part=PART))[0]
     await rows(transaction, _ERASE_LEFT, memories=found["memories"])
@@ -320,17 +312,17 @@ _ANY = "e.name_id IS NOT NULL"
 
 
 def scope_clause(scope: Scope, *conditions: str) -> str:
-    """The condition that all fields which the scope gives are equal; they are parameters of their own names."""
+    """Return the condition that all given scope fields are equal; they are parameters of their own names."""
     return " AND ".join([*(f"e.{axis} = ${axis}" for axis in scope.given()), "e.namespace = $namespace", *conditions])
 
 
 def scope_parameters(keys: Keys, scope: Scope) -> dict[str, Any]:
-    """The parameters of that condition."""
+    """Return the parameters of that condition."""
     return {**scope.given(), "namespace": keys.namespace}
 
 
 class Reader:
-    """Questions of one scope, as of one moment, inside of one transaction."""
+    """Queries of one scope, as of one moment, in one transaction."""
 
     def __init__(self, transaction: Transaction, keys: Keys, scope: Scope, as_of: str | None) -> None:
         self._transaction = transaction
@@ -339,7 +331,7 @@ class Reader:
         self._values = {**scope_parameters(keys, scope), "as_of": as_of}
 
     async def entities(self, asked: Sequence[str] | None, limit: int) -> list[Entity]:
-        """The entities, of these keys if there are any given, those named by most memories first."""
+        """Return the entities, of these keys if given, the most mentioned first."""
         which, names = (_ANY, []) if asked is None else (_ONE_OF, self._names(asked))
         found = await self._ask(_MOST_NAMED, which, names=names, limit=limit)
         return await self._gathered([row["key"] for row in found])
@@ -362,7 +354,7 @@ class Reader:
         return Neighbourhood(tuple(await self._gathered(near)), relations)
 
     async def similar_names(self, name: str, limit: int) -> list[Entity]:
-        """Entities whose names have a word's beginning in common with a name, the most alike first."""
+        """Return entities whose names share a word's beginning with a name, the most similar first."""
         starts = sorted(graph_rows.beginnings(entity_key(name)))
         alike = "any(start IN e.starts WHERE start IN $starts)"
         found = await self._ask(_NAMED, f"{_ANY} AND {alike}", starts=starts)
@@ -393,19 +385,18 @@ def _read_stated(row: dict[str, Any], entity: dict[str, Any]) -> StatedRelation:
 
 
 T = TypeVar("T")
-
 DEFAULT_URL = "bolt://localhost:7687"
 DEFAULT_USER = "neo4j"
 _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 
 
-class Neo4jGraphStore(GraphStore):
-    """Keeps the graph in a Neo4j server or cluster, which several engines may share."""
+class Neo4jGraphStore(graph_rows.KeyedGraphStore):
+    """Stores the graph in a Neo4j server or cluster, which several engines may share."""
 
     name: ClassVar[str] = "neo4j"
 
     class Settings(RemoteSettings):
-        """Where Neo4j is, and who asks."""
+        """The server's address and credentials."""
 
         url: str = Field(default_factory=lambda: text_from("NEO4J_URL") or DEFAULT_URL)
         """The server's address for Bolt; from NEO4J_URL if left out."""
@@ -436,10 +427,6 @@ class Neo4jGraphStore(GraphStore):
         self._identity: str | None = None
 
     async def open(self) -> None:
-        """Connect, and make constraints and indexes where they are missing.
-
-        After a GraphDownError it counts as opened: the first call that reaches the server makes up for it.
-        """
         if self._client is None:
             settings = self.settings
             auth = None if settings.password is None else (settings.username, settings.password.get_secret_value())
@@ -491,33 +478,20 @@ class Neo4jGraphStore(GraphStore):
             rows += gone
         return rows
 
-    async def reset(self) -> None:
-        await self.erase_scope(Scope())
-
     async def count(self, memory_ids: Sequence[str]) -> int:
         ids = graph_rows.askable(memory_ids)
         client = await self._ready()
         return await client.read(lambda transaction: count(transaction, self._keys, ids))
 
-    async def entities(
-        self, scope: Scope, *, names: Sequence[str] | None = None, limit: int = 100, as_of: str | None = None
-    ) -> list[Entity]:
-        graph_rows.check_limit(limit)
-        keys = None if names is None else graph_rows.asked_keys(names)
+    async def _entities(self, scope: Scope, keys: list[str] | None, limit: int, as_of: str | None) -> list[Entity]:
         return await self._read(scope, as_of, lambda reader: reader.entities(keys, limit))
 
-    async def neighbourhood(
-        self, scope: Scope, names: Sequence[str], *, depth: int = 1, limit: int = 1000, as_of: str | None = None
+    async def _neighbourhood(
+        self, scope: Scope, keys: list[str], depth: int, limit: int, as_of: str | None
     ) -> Neighbourhood:
-        graph_rows.check_depth(depth)
-        graph_rows.check_limit(limit)
-        keys = graph_rows.asked_keys(names)
         return await self._read(scope, as_of, lambda reader: reader.neighbourhood(keys, depth, limit))
 
-    async def similar_names(self, scope: Scope, name: str, limit: int = 20) -> list[Entity]:
-        graph_rows.check_limit(limit)
-        if not graph_rows.asked_keys([name]):
-            return []
+    async def _similar_names(self, scope: Scope, name: str, limit: int) -> list[Entity]:
         return await self._read(scope, None, lambda reader: reader.similar_names(name, limit))
 
     async def _read(self, scope: Scope, as_of: str | None, ask: Callable[[Reader], Awaitable[T]]) -> T:

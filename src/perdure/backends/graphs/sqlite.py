@@ -1,4 +1,4 @@
-"""The graph in one SQLite file: what memories state, as rows; what lies around an entity, by one recursive query."""
+"""The graph in one SQLite file: statements as rows; neighbourhoods by one recursive query."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.graphs import _rows as graph_rows
-from perdure.backends.graphs.base import GraphStore
-from perdure.backends.sqlite_file import Layout, SqliteFile, read_meta, write_meta
+from perdure.backends.sqlite_file import Layout, SqliteFile, read_meta, vacuum, write_meta
 from perdure.backends.validation import UserPath
 from perdure.domain.errors import GraphDownError, GraphError
 from perdure.domain.graph import Entity, Mention, Neighbourhood, Relation, StatedRelation, Statement, entity_key
@@ -59,12 +58,11 @@ LAYOUT = Layout(
 """What an empty file is made with."""
 
 
-_SCRUB = "scrub"
-"""The key in the file's meta table that says that erased text is still to be made unreadable."""
+_SCRUB = "scrub"  # the key in the file's meta table that says that erased text is still to be made unreadable
 
 
 class Database(SqliteFile):
-    """An open file of what memories state."""
+    """An open graph file."""
 
     what = "graph"
     failure = GraphError
@@ -75,16 +73,16 @@ class Database(SqliteFile):
     log_limit = 16 * 1024 * 1024
 
     def scrub(self) -> bool:
-        """Write the file anew without what was erased, if that is still to be done, and empty the log.
+        """Rewrite the file without erased data if that is due, and empty the log.
 
-        False if another process holds the file: then the next erasure or closing, by any process, does it.
+        False if another process holds the file: the next erasure or close, by any process, does it.
         """
         try:
             with self.alone() as connection:
                 asked = read_meta(connection, _SCRUB)
                 if asked is None:
                     return True
-                connection.execute("VACUUM")
+                vacuum(connection)
                 (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if busy:
                     return False
@@ -96,7 +94,7 @@ class Database(SqliteFile):
 
     @staticmethod
     def scrub_later(connection: sqlite3.Connection) -> None:
-        """Note in the file that something was erased, in the transaction that does it."""
+        """Note in the current transaction that something was erased."""
         write_meta(connection, _SCRUB, str(uuid4()))
 
 
@@ -126,12 +124,12 @@ FROM nearest WHERE named > 0 ORDER BY distance, named DESC, entity_key LIMIT :li
 
 
 def where(scope: Scope, table: str = "") -> str:
-    """The condition that all fields which the scope gives are equal; they are bound by their own names."""
+    """Return the condition that all given scope fields are equal; they are bound by their own names."""
     return " AND ".join(f"{table}{axis} = :{axis}" for axis in scope.given()) or "TRUE"
 
 
 def _stated(scope: Scope, as_of: str | None, table: str = "") -> str:
-    """The condition that a row is of the scope, and is stated now, or was as far as had been told by then."""
+    """Return the condition that a row is in the scope, and is stated now or was known as of then."""
     return f"{where(scope, table)} AND {(_NOW if as_of is None else _THEN).format(t=table)}"
 
 
@@ -194,7 +192,7 @@ def read_relation(values: Sequence[Any]) -> Relation:
 
 
 def similar_names(connection: sqlite3.Connection, scope: Scope, name: str, limit: int) -> list[Entity]:
-    """Entities of the scope whose names have a word's beginning in common with a name, the most alike first."""
+    """Return the scope's entities whose names share a word's beginning with a name, the most similar first."""
     starts = sorted(graph_rows.beginnings(entity_key(name)))
     rows = connection.execute(
         "SELECT m.entity_key, count(DISTINCT m.memory_id) FROM ("
@@ -207,7 +205,6 @@ def similar_names(connection: sqlite3.Connection, scope: Scope, name: str, limit
 
 
 TABLES = ("mentions", "relations")
-
 _INSERT_MENTION = (
     f"INSERT INTO mentions ({', '.join((*STATED, *graph_rows.MENTION))}, entity_key) "
     f"VALUES ({', '.join('?' * (len(STATED) + len(graph_rows.MENTION) + 1))})"
@@ -218,9 +215,7 @@ _INSERT_RELATION = (
 )
 
 _OF_MEMORIES = "memory_id IN (SELECT value FROM json_each(:ids))"
-
-Id = tuple[str, int]
-"""A row's table, and its id there."""
+Id = tuple[str, int]  # a row's table, and its id there
 
 
 def state(connection: sqlite3.Connection, statement: Statement, moment: str) -> None:
@@ -235,7 +230,7 @@ def state(connection: sqlite3.Connection, statement: Statement, moment: str) -> 
 
 
 def _rows(connection: sqlite3.Connection, memory_id: str, reader: str) -> Iterable[graph_rows.Row[Id]]:
-    """All that the memory ever stated, as this reader read it."""
+    """Return all rows of a memory and reader."""
     whose = "WHERE memory_id = ? AND reader = ?"
     for row in connection.execute(
         f"SELECT id, {', '.join((*STATED, *graph_rows.MENTION))} FROM mentions {whose}", (memory_id, reader)
@@ -268,7 +263,7 @@ def _insert(connection: sqlite3.Connection, statement: Statement, changes: graph
 
 
 def erase(connection: sqlite3.Connection, which: str, values: Mapping[str, Any]) -> int:
-    """Remove the rows for which a condition holds, and the words of names that are left nowhere; how many rows."""
+    """Remove rows matching a condition, and name words that are no longer used; return the number of rows."""
     keys = [key for (key,) in connection.execute(f"SELECT DISTINCT entity_key FROM mentions WHERE {which}", values)]
     gone = sum(connection.execute(f"DELETE FROM {table} WHERE {which}", values).rowcount for table in TABLES)
     for key in keys:
@@ -286,13 +281,13 @@ T = TypeVar("T")
 _log = logging.getLogger("perdure")
 
 
-class SqliteGraphStore(GraphStore):
-    """Keeps the graph in one file, which threads, event loops and processes may share; needs no server."""
+class SqliteGraphStore(graph_rows.KeyedGraphStore):
+    """Stores the graph in one file, which threads, event loops and processes may share; needs no server."""
 
     name: ClassVar[str] = "sqlite"
 
     class Settings(BaseModel):
-        """Where the file lies and how long to wait for it."""
+        """The file's path, and how long to wait for it."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -342,11 +337,11 @@ class SqliteGraphStore(GraphStore):
 
     async def take_back(self, memory_ids: Sequence[str], moment: str, by: str | None = None) -> None:
         values = {"moment": moment, "by": by, "ids": _listed(memory_ids)}
-        told = f"untold_at IS NULL AND {_OF_MEMORIES}{'' if by is None else ' AND reader = :by'}"
+        stated = f"untold_at IS NULL AND {_OF_MEMORIES}{'' if by is None else ' AND reader = :by'}"
 
         def write(connection: sqlite3.Connection) -> None:
             for table in TABLES:
-                connection.execute(f"UPDATE {table} SET untold_at = :moment WHERE {told}", values)
+                connection.execute(f"UPDATE {table} SET untold_at = :moment WHERE {stated}", values)
 
         await self._write(write)
 
@@ -355,9 +350,6 @@ class SqliteGraphStore(GraphStore):
 
     async def erase_scope(self, scope: Scope) -> int:
         return await self._erase(where(scope), scope.given())
-
-    async def reset(self) -> None:
-        await self.erase_scope(Scope())
 
     async def count(self, memory_ids: Sequence[str]) -> int:
         values = {"ids": _listed(memory_ids)}
@@ -370,27 +362,17 @@ class SqliteGraphStore(GraphStore):
 
         return await self._read(read)
 
-    async def entities(
-        self, scope: Scope, *, names: Sequence[str] | None = None, limit: int = 100, as_of: str | None = None
-    ) -> list[Entity]:
-        graph_rows.check_limit(limit)
-        keys = None if names is None else graph_rows.asked_keys(names)
+    async def _entities(self, scope: Scope, keys: list[str] | None, limit: int, as_of: str | None) -> list[Entity]:
         return await self._read(lambda connection: entities(connection, scope, keys, limit, as_of))
 
-    async def neighbourhood(
-        self, scope: Scope, names: Sequence[str], *, depth: int = 1, limit: int = 1000, as_of: str | None = None
+    async def _neighbourhood(
+        self, scope: Scope, keys: list[str], depth: int, limit: int, as_of: str | None
     ) -> Neighbourhood:
-        graph_rows.check_depth(depth)
-        graph_rows.check_limit(limit)
-        keys = graph_rows.asked_keys(names)
         return await self._read(
             lambda connection: neighbourhood(connection, scope, keys, depth=depth, limit=limit, as_of=as_of)
         )
 
-    async def similar_names(self, scope: Scope, name: str, limit: int = 20) -> list[Entity]:
-        graph_rows.check_limit(limit)
-        if not graph_rows.asked_keys([name]):
-            return []
+    async def _similar_names(self, scope: Scope, name: str, limit: int) -> list[Entity]:
         return await self._read(lambda connection: similar_names(connection, scope, name, limit))
 
     def _database(self) -> Database:
@@ -413,7 +395,7 @@ class SqliteGraphStore(GraphStore):
         return await run_unit(run)
 
     async def _erase(self, which: str, values: Mapping[str, Any]) -> int:
-        """Remove the rows for which a condition holds, and write the file anew where something went."""
+        """Remove rows matching a condition, and rewrite the file if any were removed."""
 
         def run() -> int:
             database = self._database()

@@ -1,1 +1,1 @@
-"""The model's servers that the gateway stands before."""
+"""HTTP clients: model servers, remote services, downloads."""

@@ -1,4 +1,4 @@
-"""Downloads that resume after a broken connection, and the cache folder; a file gets its name once it is whole."""
+"""Downloads that resume after a broken connection, and the cache folder; a complete file gets its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perdure.domain.errors import ConfigError
 
 
 def user_cache_dir() -> Path | None:
-    """The platform's cache folder of perdure; None for a user without a home."""
+    """Return perdure's cache folder on this platform; None for a user without a home."""
     try:
         if sys.platform == "win32":
             return Path(os.environ.get("LOCALAPPDATA") or Path("~/AppData/Local").expanduser()) / "perdure"
@@ -32,19 +32,16 @@ def user_cache_dir() -> Path | None:
 
 
 T = TypeVar("T")
-
 ATTEMPTS = 5
 BLOCK = 1 << 18
-
-Progress = Callable[[str, int, int], None]
-"""Called with the file's name, the bytes of it that are there, and its size."""
+Progress = Callable[[str, int, int], None]  # called with the file's name, the bytes of it that are there, and its size
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a repository of the Hugging Face hub as it must arrive.
+    """An expected file of a Hugging Face repository.
 
-    The digest is SHA-256 of its content where it is `large` (git LFS), else git's SHA-1 of a blob.
+    The digest is SHA-256 of the content if it is `large` (git LFS), else git's SHA-1 of a blob.
     """
 
     name: str
@@ -53,7 +50,7 @@ class RemoteFile:
     large: bool = True
 
     def is_whole(self, place: Path) -> bool:
-        """Whether the file at that place is this one."""
+        """Whether the file at that path is complete and correct."""
         if not place.is_file() or place.stat().st_size != self.size:
             return False
         digest = hashlib.sha256() if self.large else hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
@@ -64,15 +61,15 @@ class RemoteFile:
 
 
 class DownloadError(Exception):
-    """What was asked for cannot be had; says why, without the address."""
+    """A download failed; the message gives the reason without the address."""
 
 
 class _ConnectionLost(Exception):
-    """The transfer broke off, or the server could not be reached or is overloaded: worth another attempt."""
+    """The transfer broke off, or the server is unreachable or overloaded: worth another attempt."""
 
 
 def check_address(base_url: str) -> str:
-    """The address without a last slash; ConfigError where it is no http address."""
+    """Return the address without a trailing slash; ConfigError if it is not an HTTP address."""
     if urlsplit(base_url).scheme not in ("http", "https"):
         raise ConfigError(
             f"base_url must be an http or https address, not {base_url!r}", field="base_url", value=base_url
@@ -81,7 +78,7 @@ def check_address(base_url: str) -> str:
 
 
 def fetch_text(url: str, timeout: float) -> bytes:
-    """What the address answers, whole; DownloadError after the last attempt, or where the server refuses."""
+    """Return the whole response; DownloadError after the last attempt, or if the server refuses."""
 
     def ask() -> bytes:
         with _open(_request(url), timeout) as response:
@@ -102,11 +99,10 @@ def fetch_files(
     failure: Callable[[str], Exception],
     advice: str,
 ) -> Path:
-    """Fill a folder with files, each given with its address; those that are there and whole are not fetched again.
+    """Download files into a folder, each from its address; complete files are not downloaded again.
 
-    A broken connection is taken up where it broke, and a file takes its name only when size and digest are right, so
-    that the folder never holds half a file. Raises `failure` of a sentence, with the advice, where a file cannot be
-    had, and ConfigError where the folder cannot be written.
+    An interrupted download resumes, and a file gets its name once size and digest are right. Raises `failure` with
+    advice if a file is unavailable, and ConfigError if the folder cannot be written.
     """
     report = progress or (lambda name, done, size: None)
     for url, file in files:
@@ -127,9 +123,9 @@ def fetch_files(
 
 
 def fetch_file(url: str, place: Path, file: RemoteFile, report: Progress, timeout: float) -> bool:
-    """Fetch a file to its place, in the end under its name; False where it is not what it should be.
+    """Download one file and give it its name; False if the content is wrong.
 
-    DownloadError after the last attempt, or where the server refuses; OSError where the folder cannot be written.
+    DownloadError after the last attempt, or if the server refuses; OSError if the folder cannot be written.
     """
     with tempfile.NamedTemporaryFile(prefix=f".{place.name}.", dir=place.parent, delete=False) as stream:
         part = Path(stream.name)
@@ -145,7 +141,7 @@ def fetch_file(url: str, place: Path, file: RemoteFile, report: Progress, timeou
 
 
 def _persistently(call: Callable[[], T]) -> T:
-    """What the call gives, tried again while the connection is at fault."""
+    """Return the result of a call, retried while the connection fails."""
     for attempt in range(ATTEMPTS):
         try:
             return call()
@@ -157,7 +153,7 @@ def _persistently(call: Callable[[], T]) -> T:
 
 
 def _continue(url: str, part: Path, file: RemoteFile, report: Progress, timeout: float) -> None:
-    """Append to the part what it lacks; a server that cannot continue sends the file from its beginning."""
+    """Append the rest of a partial file; a server that cannot continue sends it from the beginning."""
     have = part.stat().st_size
     request = _request(url)
     if have:

@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 
 class LoopClients(Generic[C]):
-    """The clients of all loops, each made on its first use there.
+    """One client per event loop, created on first use.
 
-    A loop that is shut down in the ordinary way (asyncio.run) closes its client first.
+    A loop that shuts down normally (asyncio.run) closes its client first.
     """
 
     def __init__(self, closed: Callable[[C], Awaitable[None]]) -> None:
@@ -47,7 +47,7 @@ class LoopClients(Generic[C]):
         return len(self._kept)
 
     async def of_this_loop(self, make: Callable[[], Awaitable[C]]) -> C:
-        """The client of the running loop, made if there is none."""
+        """Return the running loop's client, created if needed."""
         loop = asyncio.get_running_loop()
         if kept := self._kept.get(loop):
             return kept[0]
@@ -63,7 +63,7 @@ class LoopClients(Generic[C]):
         return kept[0]
 
     async def close(self) -> None:
-        """Close the clients of every loop that still runs."""
+        """Close the clients of all running event loops."""
         with self._guard:
             kept, self._kept = self._kept, {}
         here = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class LoopClients(Generic[C]):
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_ended(keeper), loop))
 
     async def _closing_with_the_loop(self, client: C) -> AsyncGenerator[C, None]:
-        """Holds the client open: a loop that shuts down ends its asynchronous generators, and so closes it."""
+        """Keeps the client open until the loop shuts down its asynchronous generators."""
         try:
             yield client
         finally:
@@ -89,12 +89,11 @@ async def _ended(keeper: AsyncGenerator[C, None]) -> None:
 
 TRANSIENT = frozenset({"rate_limit", "server", "connection"})
 """Codes of transient errors. A timeout is not among them: the caller has waited long enough."""
-LONGEST_WAIT = 60.0
-"""Seconds between two attempts at most; a service that asks for more is not asked again."""
+LONGEST_WAIT = 60.0  # seconds between two attempts at most; a service that asks for more is not asked again
 
 
 class RetryLater(Exception):
-    """Carries a transient error out of a call, with the seconds that the service asks to wait, if it does."""
+    """Carries a transient error out of a call, and the wait in seconds that the service asked for, if any."""
 
     def __init__(self, error: PerdureError, after: float | None = None) -> None:
         super().__init__(str(error))
@@ -109,12 +108,11 @@ async def with_retry(
     base_delay: float = 1.0,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> T:
-    """Await a call, with up to `retries` further attempts after transient failures; any other is raised at once.
+    """Await a call, with up to `retries` more attempts after transient failures; others are raised at once.
 
-    Transient is a RetryLater, or a PerdureError whose code is in TRANSIENT. The wait before attempt n + 2 is
-    base_delay * 2**n seconds and never more than LONGEST_WAIT, or what the service asks for. After the
-    last attempt, or where the service asks for more than LONGEST_WAIT, its PerdureError is raised. Cancellation passes
-    through, also while waiting.
+    Transient is a RetryLater, or a PerdureError with a code in TRANSIENT. The wait before attempt n + 2 is base_delay *
+    2**n seconds, at most LONGEST_WAIT, or what the service asks for. The PerdureError is raised after the last attempt,
+    and if the service asks for more than LONGEST_WAIT. Cancellation passes through.
     """
     attempt = 0
     while True:
@@ -134,7 +132,7 @@ async def with_retry(
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """The seconds that `Retry-After` asks for, at least 0; None without the header or where it cannot be read.
+    """Return the seconds of `Retry-After`, at least 0; None if it is missing or unreadable.
 
     A number of seconds or an HTTP date (RFC 9110 §10.2.3). `headers` must find "retry-after" in lower case.
     """
@@ -158,32 +156,30 @@ def _until(text: str, now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds())
 
 
-NO_KEY = "no-key"
-"""What is sent where no key is needed: the vendors' clients insist on sending one."""
+NO_KEY = "no-key"  # what is sent where no key is needed: the vendors' clients insist on sending one
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|sess|hf)[-_][\w*.-]{4,}|\bAIza[\w-]{8,}|(?i:bearer)\s+\S+")
 _LONGEST_MESSAGE = 500
-
 ServiceError = LLMError | EmbeddingError | RerankerError
 
 
 def secret_from(*variables: str) -> SecretStr | None:
-    """The first environment variable that is set and not empty, as a secret; None without one."""
+    """Return the first non-empty environment variable as a secret, or None."""
     value = text_from(*variables)
     return SecretStr(value) if value else None
 
 
 def text_from(*variables: str) -> str | None:
-    """The first environment variable that is set and not empty; None without one."""
+    """Return the first non-empty environment variable, or None."""
     return next((value for name in variables if (value := os.environ.get(name, "").strip())), None)
 
 
 def without_none(values: Any) -> Any:
-    """Settings without those that are None: so that a key of None falls back to the environment too."""
+    """Remove settings that are None, so that a key of None falls back to the environment too."""
     return {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
 
 
 def is_address(text: str, schemes: Collection[str] = ("http", "https")) -> bool:
-    """Whether a text is an address of one of these schemes, with a host."""
+    """Whether a text is an address with one of these schemes and a host."""
     try:
         parts = urlsplit(text)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
@@ -192,7 +188,7 @@ def is_address(text: str, schemes: Collection[str] = ("http", "https")) -> bool:
 
 
 class RemoteSettings(BaseModel):
-    """Settings of what is reached by a network: None means left out, and errors show no value."""
+    """Settings of something on the network: None means not given, and errors show no value."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -235,12 +231,12 @@ class ServiceSettings(RemoteSettings):
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address, in lower case."""
+    """Return the host of an address in lower case."""
     return (urlsplit(address).hostname or "").lower()
 
 
 def key_or_fail(key: SecretStr | None, *, needed: bool, section: str, variable: str, advice: str = "") -> str:
-    """The key in clear; ConfigError that says where to put one if it is needed and missing."""
+    """Return the key in clear; ConfigError with advice if it is needed and missing."""
     if key is not None:
         return key.get_secret_value()
     if needed:
@@ -250,12 +246,12 @@ def key_or_fail(key: SecretStr | None, *, needed: bool, section: str, variable: 
 
 
 def readable(text: str) -> str:
-    """Valid Unicode: a lone surrogate, which no request can carry, becomes U+FFFD."""
+    """Replace lone surrogates, which no request can carry, with U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def code_of(status: int) -> str | None:
-    """The error code of an HTTP status; None, the error class's own, for a request that is wrong."""
+    """Return the error code of an HTTP status; None, the error class's own, for a wrong request."""
     if status in (401, 403):
         return "authentication"
     if status == 402:
@@ -268,7 +264,7 @@ def code_of(status: int) -> str | None:
 
 
 def installed(module: str) -> bool:
-    """Whether a module is there to be imported; of what it is imports its parent packages alone."""
+    """Whether a module is installed, found without importing it (only its parent packages)."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -276,7 +272,7 @@ def installed(module: str) -> bool:
 
 
 class RefusedError(Exception):
-    """The service found a request faulty: the error to raise, the parameter that it names, and its words."""
+    """The service rejected a request: the error to raise, the parameter named, and the service's words."""
 
     def __init__(self, error: ServiceError, parameter: str, said: str) -> None:
         super().__init__(str(error))
@@ -286,9 +282,9 @@ class RefusedError(Exception):
 
 
 class Service(ABC, Generic[C]):
-    """Sends requests by the vendor's client, imported on first use; one client for each event loop.
+    """Calls a vendor's client, imported on first use; one client per event loop.
 
-    Made for a language model without the vendor's client, it is DependencyError.
+    If the client of a language model is not installed, construction raises DependencyError.
     """
 
     sdk: ClassVar[str]
@@ -315,17 +311,16 @@ class Service(ABC, Generic[C]):
 
     @abstractmethod
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
-        """What a failure of the client means: a RetryLater (`_told`, `_unreachable`), a RefusedError, an error of
-        perdure's; None if it is not the client's."""
+        """Map an error of the client to a RetryLater (`_of_status`, `_unreachable`), RefusedError or PerdureError."""
 
     @abstractmethod
     async def _closed(self, client: C) -> None:
         """Close the client's connections."""
 
     async def ask(self, request: Callable[[C], Awaitable[T]], *, asks_otherwise: bool = False) -> T:
-        """What the request gives, after retries; the port's own error, DependencyError without the client.
+        """Return the request's result, after retries; errors of the port, or DependencyError without the client.
 
-        To a caller that asks otherwise, a request that the service finds faulty is a RefusedError.
+        With `asks_otherwise`, a request that the service rejects is a RefusedError.
         """
         sdk = await self._sdk()
         client = await self._client(sdk)
@@ -334,9 +329,9 @@ class Service(ABC, Generic[C]):
     async def stream(
         self, request: Callable[[C], Awaitable[AsyncIterator[T]]], *, asks_otherwise: bool = False
     ) -> AsyncGenerator[T, None]:
-        """The pieces of an answer as they come; retries happen before the first piece alone.
+        """Yield the pieces of an answer as they arrive; retries happen only before the first piece.
 
-        The time limit holds for each piece. An answer that breaks off is LLMError: what came is the caller's to keep.
+        The time limit holds for each piece. An answer that breaks off is LLMError.
         """
         sdk = await self._sdk()
         client = await self._client(sdk)
@@ -361,17 +356,17 @@ class Service(ABC, Generic[C]):
                 await close()
 
     async def close(self) -> None:
-        """Close the clients of every loop that still runs."""
+        """Close the clients of all running event loops."""
         await self._clients.close()
 
     def broken(self, what: str, code: str | None = None) -> ServiceError:
-        """The error for an answer that cannot be used, free of anything that looks like a key."""
+        """Return the error for an unusable answer, without anything that looks like a key."""
         return self._failure(f"{self._provider}: {self._clean(what)}", code=code)
 
-    def _told(
+    def _of_status(
         self, status: int, said: str, *, code: str | None, after: float | None = None, parameter: str = ""
     ) -> Exception:
-        """What a status other than success means; `code` from `code_of` or from the vendor's own words."""
+        """Map an error status; `code` is from `code_of` or from the vendor's own words."""
         what = f"status {status}"
         if code == "authentication":
             what = f"the key was refused ({what})"
@@ -425,7 +420,7 @@ class Service(ABC, Generic[C]):
         raise problem  # outside of the handler, so that the vendor's exception and its headers are not chained to it
 
     async def _sdk(self) -> Any:
-        """The vendor's package; importing it takes a second, so that it happens in a thread, and on first use."""
+        """Import the vendor's package in a thread on first use, because it takes a second."""
         if self._module is None:
             try:
                 self._module = await run_blocking(importlib.import_module, self.sdk)
@@ -442,7 +437,7 @@ _END = object()
 
 
 class HttpService(Service["httpx2.AsyncClient"]):
-    """A service that is asked by plain HTTP; a subclass translates its own status errors, then asks `super()`."""
+    """A service called by plain HTTP; a subclass maps its own status errors, then calls `super()`."""
 
     sdk: ClassVar[str] = "httpx2"
 

@@ -1,9 +1,8 @@
-"""HttpUpstream: the model's server over HTTP, whose answers come back byte for byte and as they come.
+"""The model's server over HTTP; answers are passed on unchanged and as they arrive.
 
-aiohttp and not httpx2: with 64 streams at once an answer's first bytes come after 37 ms instead of 101, with one after
-0.3 ms instead of 0.7 (50 events each, two cores that also serve them). It sends nothing twice but what HTTP allows to
-be (GET and the like, on a connection that had been closed meanwhile), keeps no cookies, follows no redirect, and reads
-no proxy from the environment.
+aiohttp instead of httpx2: with 64 streams at once the first bytes come after 37 ms instead of 101, with one after 0.3
+ms instead of 0.7 (50 events each, two cores that also serve them). It repeats only requests that HTTP allows to be
+repeated, on a connection that was closed meanwhile; no cookies, no redirects, no proxy from the environment.
 """
 
 from __future__ import annotations
@@ -20,20 +19,17 @@ from yarl import URL
 from perdure.backends.blocking import is_cancelled
 from perdure.domain.errors import InvalidInputError, UpstreamError
 
-Headers = list[tuple[str, str]]
-"""Names and values as they come and go, in order; a name may stand there twice."""
-
+Headers = list[tuple[str, str]]  # names and values as they come and go, in order; a name may stand there twice
 _LONGEST_HEADER = 65536
 _OURS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the client would send of its own: a request goes up as it came."""
-_LARGE = 256 * 1024
-"""Bytes of a body above which it is sent in pieces, so that other requests are not held up by it."""
+_LARGE = 256 * 1024  # bytes of a body above which it is sent in pieces, so that other requests are not held up by it
 _KEPT_SECONDS = 15.0
 """For which an idle connection is kept: most servers keep theirs for longer, and one they close is noticed."""
 
 
 class UpstreamAnswer:
-    """One answer, whose head is here and whose body comes; `close` breaks it off."""
+    """One answer: its head, and a body to be read; `close` breaks it off."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -50,22 +46,22 @@ class UpstreamAnswer:
                 self._lost.add_done_callback(self._break_off)
 
     def header(self, name: str) -> str | None:
-        """The first header of a name, or None."""
+        """Return the first header of a name, or None."""
         return self._response.headers.get(name)
 
     async def read(self) -> bytes:
-        """The whole body; UpstreamError where it breaks off."""
+        """Return the whole body; UpstreamError if it breaks off."""
         with _failures():
             return await self._response.read()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body in pieces, each as soon as it is there; UpstreamError where it breaks off."""
+        """Yield the body as it arrives; UpstreamError if it breaks off."""
         with _failures():
             async for chunk in self._response.content.iter_any():
                 yield chunk
 
     def close(self) -> None:
-        """Let go of it; a connection that still has some of the body to give is closed at once."""
+        """Release it; a connection with unread body is closed at once."""
         if self._lost is not None:
             self._lost.remove_done_callback(self._break_off)
         if self._response.content.at_eof():
@@ -74,10 +70,10 @@ class UpstreamAnswer:
             self._response.close()
 
     def _break_off(self, lost: asyncio.Future[None] | None = None) -> None:
-        """The connection is gone: who reads a body that is not all here hears of it.
+        """Tell the reader of an incomplete body that the connection is gone.
 
-        aiohttp tells them itself, but not where the framing of a body in chunks breaks: it closes the connection then,
-        takes its timeout back too, and lets them wait for ever.
+        aiohttp does so itself, except if the chunk framing breaks: then it closes the connection and its timeout, and
+        the reader would wait for ever.
         """
         content = self._response.content
         if not content.is_eof() and content.exception() is None:
@@ -87,7 +83,7 @@ class UpstreamAnswer:
 
 
 class HttpUpstream:
-    """An OpenAI-compatible server; connections are kept and shared, and none is opened before the first request."""
+    """An OpenAI-compatible server; connections are pooled, and opened with the first request."""
 
     def __init__(
         self, base_url: str, *, api_key: str | None, connect_seconds: float = 10.0, silent_seconds: float = 600.0
@@ -99,14 +95,14 @@ class HttpUpstream:
 
     @property
     def authorization(self) -> str | None:
-        """The value of Authorization by which the configured key is told; None where there is none."""
+        """Return the Authorization value for the configured key, or None."""
         return f"Bearer {self._api_key}" if self._api_key else None
 
     def address(self, path: str, query: str = "") -> str:
-        """Where a path of ours leads, still encoded: below the base, which `v1` is named in once.
+        """Return the URL of a path, still encoded, below the base, with `v1` named once.
 
-        InvalidInputError for a path with `.` or `..` in it, which could lead out of the base, and for one that does not
-        begin with a slash, which could lead to another server (`@elsewhere`).
+        InvalidInputError for a path with `.` or `..`, which could leave the base, and for one without a leading slash,
+        which could lead to another server (`@elsewhere`).
         """
         if not path.startswith("/"):
             raise InvalidInputError("the path must begin with a slash", field="path", value=None)
@@ -125,10 +121,10 @@ class HttpUpstream:
         headers: Headers | Mapping[str, str],
         body: bytes | AsyncIterator[bytes] | None = None,
     ) -> UpstreamAnswer:
-        """Ask, and come back as soon as the head of the answer is there, whatever its status.
+        """Send a request, and return when the head of the answer is there, whatever its status.
 
-        `headers` are sent as they are, with the server's own Host. UpstreamError where it cannot be reached, or is
-        silent for too long. Cancelled, it closes the connection.
+        `headers` are sent unchanged, with the server's own Host. UpstreamError if it is unreachable or silent for too
+        long. Cancellation closes the connection.
         """
         pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
         with _failures():
@@ -157,7 +153,7 @@ class HttpUpstream:
         return self._session
 
     async def close(self) -> None:
-        """Close every connection; a later request opens new ones."""
+        """Close all connections; a later request opens new ones."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -165,7 +161,7 @@ class HttpUpstream:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """The client's errors as ours; what they say may hold addresses and goes no further than the log."""
+    """Map the client's errors; their messages may hold addresses and go only to the log."""
     try:
         yield
     except asyncio.CancelledError as error:

@@ -1,15 +1,14 @@
-"""The port of ledgers: the one transactional database beside the vector store.
+"""The port of ledgers: the transactional database beside the vector store.
 
-How the engine uses it, for each write:
+For each write the engine does this. With `async with ledger.lock(scope, store) as held` there is one writer at a time
+where scopes overlap. If `held.stranded`, a writer died, or a call of this one gave up: leave the lock, take
+`lock(Scope())`, apply what `pending(store)` returns, batch by batch, call `applied` for each, and start over.
 
-1. `async with ledger.lock(scope, store) as held`: one writer at a time where scopes can see a common item. Where
-   `held.stranded` says so, a writer died on the way (or a call of this one gave up): leave the lock, take
-   `lock(Scope())`, apply again what `pending(store)` returns, batch by batch, call `applied` for each, and start over.
-2. `write(entries, episodes, remember, jobs)`: the changes are acknowledged, and survive power loss.
-3. The vector store applies them; `applied(batch)` makes them history. If the store refuses for good: `abandon(batch)`.
-4. Now and then: `batches = await unsynced(store)`, then the store's own sync, then `synced(store, batches)`.
+`write(entries, episodes, remember, jobs)` acknowledges the changes, which then survive power loss. The vector store
+applies them, and `applied(batch)` makes them history; `abandon(batch)` if the store refuses for good. Now and then the
+engine calls `batches = await unsynced(store)`, the store's own sync, and `synced(store, batches)`.
 
-Nothing here goes by a timeout alone: an owner is alive as long as its handle is open in a living process.
+Nothing depends on a timeout alone: an owner is alive as long as its handle is open in a living process.
 """
 
 from __future__ import annotations
@@ -30,16 +29,12 @@ if TYPE_CHECKING:
     from perdure.domain.job import Job
     from perdure.domain.scope import Scope
 
-Vector = NDArray[np.float32]
-"""One float32 vector."""
+Vector = NDArray[np.float32]  # one float32 vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One change on its way into a store, whole: what a crash left over is applied again from this alone.
-
-    The writer gives the first six fields; the ledger gives the rest.
-    """
+    """One complete change on its way into a store, for repair after a crash; the ledger sets the later fields."""
 
     change: Change
     batch_id: str
@@ -61,13 +56,13 @@ class JournalEntry:
 
     @property
     def id(self) -> str:
-        """The change's id."""
+        """Return the change's id."""
         return self.change.id
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The answer to a call that carried an idempotency key, kept for 24 hours within exactly this scope."""
+    """The answer to a call with an idempotency key, kept for 24 hours for exactly this scope."""
 
     key: str
     scope: Scope
@@ -77,7 +72,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """A moment of the ledger: the last numbers that were taken for changes and for episodes."""
+    """A position in the ledger: the last numbers given to changes and to episodes."""
 
     change: int
     episode: int
@@ -85,7 +80,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Rows that were written, and rows that were removed, since a mark; a row that is both is where it was last."""
+    """Rows written and rows removed since a mark; a row that is both is listed with its latest."""
 
     mark: Mark
     written: tuple[str, ...]
@@ -97,7 +92,7 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePage:
-    """Episodes by the time at which they were told, oldest first, equal times in the order in which they were kept."""
+    """Episodes by the time they were told, oldest first; equal times in insertion order."""
 
     episodes: list[Episode]
     next_cursor: str | None
@@ -106,17 +101,17 @@ class EpisodePage:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lock that is held; `stranded` says that journal entries of this store wait to be applied again first."""
+    """A held lock; `stranded` if journal entries of this store must be applied again first."""
 
     stranded: bool
 
 
 class Ledger(ABC):
-    """History, journal, episodes, locks, small caches, repositories; each method is one transaction, all or nothing.
+    """History, journal, episodes, locks, small caches, repositories; each method is one transaction.
 
-    Every method raises LedgerError where the database fails, with nothing applied, and where the ledger is not open.
-    Ids are compared as they are. Times are fixed-width ISO 8601 UTC text. A scope as a filter means that all fields
-    that it gives are equal; the empty scope is everything.
+    Methods raise LedgerError, with nothing applied, if the database fails or the ledger is not open. Ids are compared
+    literally. Times are fixed-width ISO 8601 UTC text. A scope filter matches rows with all of its fields; the empty
+    scope matches everything.
     """
 
     name: ClassVar[str]
@@ -127,28 +122,28 @@ class Ledger(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Which database this is: equal for two ledgers if and only if they share it. Holds no secrets."""
+        """The database's id, without secrets: equal for two ledgers if and only if they share it."""
 
     @property
     @abstractmethod
     def owner(self) -> str:
-        """The id of this opening of the ledger, which is alive until `close` or the end of the process."""
+        """The id of this opening of the ledger, alive until `close` or the end of the process."""
 
     @property
     def read_only(self) -> bool:
-        """Whether it can only be read where it lies, once it is open: then all that writes is a ReadOnlyError."""
+        """Whether the open ledger can only be read; writing methods then raise ReadOnlyError."""
         return False
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, make or upgrade the tables, and claim a fresh owner id; further calls do nothing.
+        """Connect, create or upgrade the tables, and claim a new owner id; further calls do nothing.
 
-        LedgerError if the database cannot be used; the caller may go on without a ledger.
+        LedgerError if the database cannot be used; the caller may continue without a ledger.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish a scrub that was put off, give up every lock and let go of the database; it may be opened again."""
+        """Finish a postponed scrub, release all locks and close the database; it may be opened again."""
 
     @abstractmethod
     async def write(
@@ -158,44 +153,45 @@ class Ledger(ABC):
         remember: Remembered | None = None,
         jobs: Sequence[Job] = (),
     ) -> None:
-        """Acknowledge the changes of one batch and the messages they came from; on return they survive power loss.
+        """Acknowledge the changes of one batch and their source messages; on return they survive power loss.
 
-        Jobs can be taken once the batch is applied; without entries at once. Entries of two batches, or text that no
-        database can hold, is InvalidInputError. An episode or a job whose id is known already is left as it is.
+        Jobs can be taken once the batch is applied, or at once without entries. InvalidInputError for entries of two
+        batches, or text that no database can store. Known episodes and jobs stay unchanged.
         """
 
     @abstractmethod
-    async def applied(self, batch_id: str) -> None:
-        """The store has the batch: mark it, add its history records, and hide the episodes that a DELETE names.
+    async def applied(self, batch_id: str, synced: Sequence[str] | None = None) -> None:
+        """Mark a batch as applied by the store, add its history, and hide the episodes that a DELETE names.
 
-        An ADD or UPDATE that names episodes in `hides` shows them again (an undone "forget that"). Doing it twice
-        changes nothing. A batch that is not in the journal is a LedgerError.
+        With `synced` the store has synced since it got the batch and since `unsynced` named those batches: the entries
+        of all of them, this batch's too, are dropped instead of marked. An ADD or UPDATE with episodes in `hides` shows
+        them again (an undone "forget that"). Idempotent; LedgerError for a batch that is not in the journal.
         """
 
     @abstractmethod
     async def abandon(self, batch_id: str) -> None:
-        """The store refused the batch for good: forget its entries, episodes, idempotency key and jobs."""
+        """Drop a batch that the store refused for good: its entries, episodes, idempotency key and jobs."""
 
     @abstractmethod
     async def may_have_pending(self, store_identity: str) -> bool:
-        """Whether `pending` may find something of this store: a fast look, for which no lock is needed."""
+        """Whether `pending` may find something of this store; fast and without a lock."""
 
     @abstractmethod
     async def pending(self, store_identity: str) -> list[JournalEntry]:
-        """What must be applied again, in sequence order; only to be called while `lock(Scope())` is held.
+        """Return what must be applied again, in sequence order; call it only while holding `lock(Scope())`.
 
-        These are the entries of dead owners, which this owner takes over, and this owner's own: all that are only
-        written, and those applied in an earlier run of the machine, whose store may have lost them with the power. What
-        anybody applied to the same store after such an entry comes with it, so that nothing newer is undone.
+        These are entries of dead owners, which this owner takes over, and its own: those only written, and those
+        applied before the machine restarted, which the store may have lost. Later entries for the same store are
+        included, so that nothing newer is undone.
         """
 
     @abstractmethod
     async def unsynced(self, store_identity: str) -> list[str]:
-        """The batches that are applied and not yet known to survive power loss in the store."""
+        """Return the batches that are applied, but may not survive power loss in the store yet."""
 
     @abstractmethod
     async def synced(self, store_identity: str, batch_ids: Sequence[str]) -> None:
-        """Drop the applied entries of these batches: the store has synced since `unsynced` named them."""
+        """Drop the applied entries of these batches, because the store has synced since `unsynced` named them."""
 
     @abstractmethod
     async def record(
@@ -209,79 +205,76 @@ class Ledger(ABC):
 
     @abstractmethod
     async def import_history(self, records: Sequence[HistoryRecord]) -> int:
-        """Add history from elsewhere as it is, ids and times kept; how many were new. `sequence` is given anew."""
+        """Add history from elsewhere with its ids and times, but a new `sequence`; return how many records were new."""
 
     @abstractmethod
     async def history(self, memory_id: str) -> list[HistoryRecord]:
-        """Every record of a memory and of all that share a lineage with it, by (timestamp, sequence).
+        """Return every record of a memory and its lineage, by (timestamp, sequence).
 
-        A clock that was set back does not reorder it: a record is never dated before its memory's last one.
+        A record is never dated before its memory's last one, even if the clock was set back.
         """
 
     @abstractmethod
     async def history_record(self, event_id: str) -> HistoryRecord | None:
-        """One record by its id."""
+        """Return one record by its id."""
 
     @abstractmethod
     async def event(self, event_id: str) -> Change | None:
-        """The change behind a record; None if there is no such record, or it was erased or imported."""
+        """Return the change of a record; None if there is no record, or it was erased or imported."""
 
     @abstractmethod
     async def events(self, event_ids: Sequence[str]) -> dict[str, Change]:
-        """The changes behind records, by the records' ids; of those that were erased or imported there is none."""
+        """Return the changes by their records' ids, without erased or imported ones."""
 
     @abstractmethod
     async def later_events(self, memory_id: str, sequence: int) -> list[HistoryRecord]:
-        """The records of exactly this memory that came after a sequence number, oldest first."""
+        """Return the records of exactly this memory after a sequence number, oldest first."""
 
     @abstractmethod
     async def events_since(self, scope: Scope, moment: str) -> list[Change]:
-        """The changes inside a scope recorded after a moment by the clock, newest first; erased ones are left out."""
+        """Return the changes in a scope recorded after a clock time, newest first, without erased ones."""
 
     @abstractmethod
     async def events_of_scope(self, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
-        """One page of a scope's records by sequence; the last one's `sequence` is the next call's `after`."""
+        """Return one page of a scope's records by sequence; pass the last one's `sequence` as the next `after`."""
 
     @abstractmethod
     async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:
-        """Which rows of stores may have changed inside a scope since a mark; without one only the mark of now.
+        """Return which rows may have changed in a scope since a mark; without one only the current mark.
 
-        What a writer has under way is told again by the next call, so that nothing is missed however calls cross.
-        Erasures are not told: whoever keeps copies looks at the store before showing one.
+        Unfinished writes are reported again by the next call, so that nothing is missed. Erasures are not reported:
+        whoever keeps copies must check the store before showing one.
         """
 
     def version(self) -> int | None:
-        """A number that is another one whenever anything was committed here, by whomever, told in microseconds.
-
-        None where that cannot be told so fast: then `touched` has to be asked.
-        """
+        """Return a number that changes with every commit, within microseconds; None if that is impossible."""
         return None
 
     @abstractmethod
     async def insert_episodes(self, episodes: Sequence[Episode]) -> int:
-        """Keep messages as they are; how many were new, by id."""
+        """Insert messages; return how many were new, by id."""
 
     @abstractmethod
     async def get_episodes(self, ids: Sequence[str]) -> list[Episode]:
-        """The episodes of the ids that exist, hidden ones too, in the order asked."""
+        """Return the existing episodes of the ids in the given order, hidden ones too."""
 
     @abstractmethod
     async def list_episodes(
         self, scope: Scope, limit: int = 100, cursor: str | None = None, *, include_hidden: bool = False
     ) -> EpisodePage:
-        """One page of a scope's episodes, oldest told first; a cursor that no page gave is InvalidInputError."""
+        """Return one page of a scope's episodes, oldest first; InvalidInputError for an unknown cursor."""
 
     @abstractmethod
     async def recent_episodes(self, scope: Scope, limit: int, before: str | None = None) -> list[Episode]:
-        """The last `limit` visible episodes of a scope told before a moment, or at all, oldest first."""
+        """Return a scope's last `limit` visible episodes before a time, or at all, oldest first."""
 
     @abstractmethod
     async def pending_episodes(self, scope: Scope, limit: int = 1000) -> list[Episode]:
-        """Episodes that still wait to be extracted, in the order in which they were kept; hidden ones are left out."""
+        """Return visible episodes that wait for extraction, in insertion order."""
 
     @abstractmethod
     async def mark_extracted(self, ids: Sequence[str]) -> None:
-        """These episodes no longer wait to be extracted."""
+        """Mark episodes as extracted."""
 
     @abstractmethod
     async def hide_episodes(self, ids: Sequence[str], hidden: bool = True) -> None:
@@ -289,16 +282,16 @@ class Ledger(ABC):
 
     @abstractmethod
     async def add_fingerprints(self, scope: Scope, fingerprints: Collection[str]) -> None:
-        """Remember what perdure itself put into a prompt, so that it is never extracted; kept for 30 days."""
+        """Record what perdure itself put into a prompt, so that it is never extracted; kept for 30 days."""
 
     @abstractmethod
     async def known_fingerprints(self, scope: Scope, fingerprints: Collection[str]) -> set[str]:
-        """Which of these were remembered by a scope that overlaps this one."""
+        """Return which of these were recorded for an overlapping scope."""
 
     @property
     @abstractmethod
     def jobs(self) -> repositories.Jobs:
-        """Work that follows changes."""
+        """Jobs that follow changes."""
 
     @property
     @abstractmethod
@@ -313,22 +306,22 @@ class Ledger(ABC):
     @property
     @abstractmethod
     def audit(self) -> repositories.Audit:
-        """What members of teams did."""
+        """Actions of team members."""
 
     @property
     @abstractmethod
     def settings(self) -> repositories.Settings:
-        """What people change while a service runs."""
+        """Settings that people change while a service runs."""
 
     @property
     @abstractmethod
     def sessions(self) -> repositories.Sessions:
-        """Conversations, counted in turns."""
+        """Conversations and their turns."""
 
     @property
     @abstractmethod
     def chains(self) -> repositories.Chains:
-        """Responses of models, each of which may go on from an earlier one."""
+        """Model responses, each of which may continue an earlier one."""
 
     @property
     @abstractmethod
@@ -337,56 +330,56 @@ class Ledger(ABC):
 
     @abstractmethod
     async def remembered(self, key: str, scope: Scope) -> str | None:
-        """The answer kept under an idempotency key in exactly this scope in the last 24 hours."""
+        """Return the answer stored for an idempotency key and exactly this scope in the last 24 hours."""
 
     @abstractmethod
     async def cached(self, key: str, scope: Scope) -> str | None:
-        """The value cached under a key in exactly this scope in the last 30 days."""
+        """Return the value cached for a key and exactly this scope in the last 30 days."""
 
     @abstractmethod
     async def cache(self, key: str, scope: Scope, value: str) -> None:
-        """Cache a value under a key in exactly this scope; an earlier one is replaced. Losing it is no harm."""
+        """Cache a value for a key and exactly this scope, replacing an earlier one; it may be lost."""
 
     @abstractmethod
     async def erase(
         self, memory_ids: Ids, episode_ids: Ids, scope: Scope | None = None, *, cached_in: Scope | None = None
     ) -> dict[str, int]:
-        """Make memories and episodes unreadable here; counts for each kind of thing that went or lost text.
+        """Make memories and episodes unreadable here; return counts by kind of what was removed or lost text.
 
-        History rows stay, without text and with `erased` set; so do promotions, without what was said for and against
-        them; the audit holds no text. Jobs of the memories go, and so do their journal entries: sync the store first,
-        or power loss could bring back what it deleted. Remembered answers, cached values and fingerprints go if they
-        belong to a scope that overlaps the given one, or name one of the ids; of `cached_in` every cached value goes.
-        Sessions, with their jobs, and chains inside the scope go; elsewhere states and responses lose their text that
-        name one of the ids. Bytes are gone after `scrub`.
+        History rows stay without text, with `erased` set; promotions stay without their votes' words; the audit has no
+        text. Jobs and journal entries of the memories are deleted: sync the store first, or power loss could restore
+        what it deleted. Stored answers, cached values and fingerprints of an overlapping scope, or with one of the ids,
+        are deleted; of `cached_in` all cached values. Sessions with their jobs, and chains, are deleted inside the
+        scope; elsewhere their states and responses lose text that names one of the ids. The bytes are gone after
+        `scrub`.
         """
 
     @abstractmethod
     async def count_places(
         self, memory_ids: Ids, episode_ids: Ids, scope: Scope | None = None, *, cached_in: Scope | None = None
     ) -> dict[str, int]:
-        """What `erase` would count, for a dry run; only reads."""
+        """Return what `erase` would count, for a dry run."""
 
     @abstractmethod
     async def scrub(self) -> bool:
-        """Make erased text unreadable in the files; False if another process prevents it: a later close does it."""
+        """Make erased text unreadable in the files; False if another process prevents it, and a later close does it."""
 
     @abstractmethod
     def lock(self, scope: Scope, store_identity: str | None = None) -> AbstractAsyncContextManager[Held]:
-        """Hold off every other lock whose scope overlaps, in all processes that share the ledger, first come first.
+        """Exclude every lock with an overlapping scope, in all processes that share the ledger, in order of arrival.
 
-        Not reentrant. A holder that dies, however it dies, holds nothing. With a store's identity the value says
-        whether journal entries of it were left stranded: those of dead owners, and this owner's inside the scope.
+        Not reentrant. A dead holder holds nothing. With a store's identity the value tells whether journal entries of
+        it are stranded: those of dead owners, and this owner's in the scope.
         """
 
     @abstractmethod
     async def reset(self) -> None:
-        """Clear all but keys (a server stays shut), settings and `runtime`, to be called under `lock(Scope())`."""
+        """Clear everything except keys (a server stays locked), settings and `runtime`; hold `lock(Scope())`."""
 
     @abstractmethod
     async def check(self) -> list[str]:
-        """What disagrees inside the ledger, a sentence each; only reads."""
+        """Return one sentence for each inconsistency; only reads."""
 
     @abstractmethod
     async def stats(self) -> dict[str, int]:
-        """How many rows of each kind there are: history, erased, episodes, pending, hidden, written, jobs, ..."""
+        """Return the number of rows by kind: history, erased, episodes, pending, hidden, written, jobs, ..."""

@@ -1,4 +1,4 @@
-"""The ledger in a SQLite file: what is SQLite's own, and nothing else."""
+"""The ledger in a SQLite file."""
 
 from __future__ import annotations
 
@@ -20,15 +20,24 @@ from perdure.backends.file_lock import try_lock
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
 from perdure.backends.ledgers.sql.transactions import Database, Owners
 from perdure.backends.ledgers.sql.units import HEAD, Ask
-from perdure.backends.sqlite_file import connect, is_busy, make_private_file, may_be_written, read_only, same_file
+from perdure.backends.sqlite_file import (
+    connect,
+    is_busy,
+    make_private_file,
+    may_be_written,
+    read_only,
+    same_file,
+    save_writes,
+    vacuum,
+)
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-_SCRUB_WAIT = 1.0
-"""Seconds that a scrub waits for other processes before it is put off."""
+_CACHE_KB = 8 * 1024  # kilobytes of pages that a connection may hold: a larger bulk write writes pages more than once
+_SCRUB_WAIT = 1.0  # seconds that a scrub waits for other processes before it is put off
 
 
 class SqliteLedger(SqlLedger):
@@ -37,7 +46,7 @@ class SqliteLedger(SqlLedger):
     name: ClassVar[str] = "sqlite"
 
     class Settings(BaseModel):
-        """Where the file lies, and how patient its writers are."""
+        """The file's path, and how long its writers wait."""
 
         # Descriptions, and no docstrings of fields: for those pydantic parses this file whenever it is imported.
         model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
@@ -72,15 +81,14 @@ _TURNSTILES = Shared(threading.Lock)
 
 
 class SqliteDatabase(Database):
-    """One SQLite file in WAL mode, with a small pool of connections."""
+    """One SQLite file in WAL mode, with a small connection pool."""
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
         self._path = Path(os.path.realpath(path))
         self._timeout = busy_timeout
         self._engine: Engine | None = None
         self._making = threading.Lock()
-        self._file: os.stat_result | None = None
-        """The file as it was opened; None while it is not open."""
+        self._file: os.stat_result | None = None  # the file as it was opened; None while it is not open
         self._plain: sqlite3.Connection | None = None
         """A connection for plain SQL that reads, and one that writes; each has a lock."""
         self._asking = threading.Lock()
@@ -120,7 +128,7 @@ class SqliteDatabase(Database):
             engine.dispose()
 
     def forsake(self) -> None:
-        """Drop the pool; SQLite forbids to carry connections over a fork, closing them included."""
+        """Drop the pool: SQLite forbids using connections after a fork, even closing them."""
         engine, self._engine, self._file = self._engine, None, None
         if engine is not None:
             engine.dispose(close=False)
@@ -136,10 +144,13 @@ class SqliteDatabase(Database):
         connection = connect(self._path, self._timeout, 256, read_only=self.read_only)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")
+        if not self.read_only:
+            save_writes(connection)
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
         return connection
 
     def _use_wal(self) -> None:
-        """WAL mode stays with the file, so only the first opening changes it; SQLite does not wait by itself here."""
+        """Switch to WAL mode, which stays with the file; SQLite does not wait for others here."""
         deadline = time.monotonic() + self._timeout
         connection = self._connect()
         try:
@@ -155,7 +166,7 @@ class SqliteDatabase(Database):
             connection.close()
 
     def version(self) -> int | None:
-        """What SQLite counts of others' commits on a connection that never writes (`PRAGMA data_version`)."""
+        """Return SQLite's count of others' commits, from a connection that never writes (`PRAGMA data_version`)."""
         with self._watching, suppress(sqlite3.Error, OSError):
             if self._file is None or not same_file(self._path, self._file):
                 return None
@@ -209,7 +220,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def writing(self, *, durable: bool) -> Iterator[Connection]:
-        """The one writer: `synchronous=FULL` where it must survive power loss, else NORMAL (SQLite "PRAGMA")."""
+        """Open a write transaction: `synchronous=FULL` if it must survive power loss, else NORMAL."""
         engine = self._opened()
         with self._turn(), engine.connect() as connection:
             _begin_writing(connection, "FULL" if durable else "NORMAL")
@@ -218,7 +229,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """The turn to write, among the threads of this process."""
+        """Hold this process's turn to write."""
         if self.read_only:
             raise read_only(f"the ledger {self._path}")
         if not self._turnstile.acquire(timeout=self._timeout):
@@ -230,7 +241,7 @@ class SqliteDatabase(Database):
             self._turnstile.release()
 
     def _make_sure(self) -> None:
-        """What goes into a removed file is lost without an error, and without its owners' files nobody is alive."""
+        """Check that the file and the owners' folder still exist: writes to a removed file are lost silently."""
         if not (same_file(self._path, self._file) and self.owners.intact()):
             raise LedgerError(
                 f"the ledger {self._path} or its folder of owners was removed or replaced while it was open: "
@@ -289,7 +300,7 @@ class SqliteDatabase(Database):
             connection = self._connect()
             try:
                 connection.execute(f"PRAGMA busy_timeout = {int(_SCRUB_WAIT * 1000)}")
-                connection.execute("VACUUM")
+                vacuum(connection)
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 return not busy
             finally:
@@ -327,7 +338,7 @@ def _raw(connection: Connection) -> sqlite3.Connection:
 
 
 def _begin_writing(connection: Connection, level: str) -> None:
-    """Begin by ourselves: so a writer waits at its beginning, and never fails half way for want of the lock."""
+    """Begin with the write lock, so that a writer waits at its beginning and never fails half way."""
     raw = _raw(connection)
     if connection.info.get("synchronous") != level:
         raw.execute(f"PRAGMA synchronous = {level}")
@@ -349,7 +360,7 @@ def _what(error: sqlite3.Error) -> str:
 class FileOwners(Owners):
     """Owners on one machine: a folder with a locked file for each.
 
-    The lock belongs to the open file, so two owners in one process are told apart as well.
+    The lock belongs to the open file, so owners of one process are distinguished too.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -358,7 +369,7 @@ class FileOwners(Owners):
         self._let_go: weakref.finalize[[int], FileOwners] | None = None
 
     def claim(self) -> str:
-        """Make and lock a file; OSError if the folder cannot be written."""
+        """Create and lock a file; OSError if the folder cannot be written."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         while True:
             owner = str(uuid4())
@@ -379,7 +390,7 @@ class FileOwners(Owners):
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the file; after a fork the lock stays with the process that made it."""
+        """Close the file; after a fork the lock stays with the parent process."""
         if self._let_go is not None:
             self._let_go()
         self._let_go = self._claimed = None

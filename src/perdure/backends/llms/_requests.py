@@ -1,4 +1,4 @@
-"""What the LLM providers share: forms of a conversation, checks of an answer, and requests that a model may refuse."""
+"""What LLM providers share: conversation formats, answer checks, and retries without refused parameters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from perdure.backends.llms.base import LLMRequest, RequestLLM
 from perdure.domain.message import Message, transcript
 
 T = TypeVar("T")
-
 _ROLES = {"developer": "system", "tool": "user", "function": "user"}
 """What a conversation's roles are sent as: older models and Ollama's templates know no developer, and refuse or drop a
 tool's message that comes without the call that it answers."""
 
 
 def chat_messages(request: LLMRequest) -> list[dict[str, str]]:
-    """The system prompt, if there is one, then the conversation or the user message, as valid Unicode."""
+    """Return the system prompt, if any, then the conversation or the user message, as valid Unicode."""
     said = [(_ROLES.get(message.role, message.role), message.content) for message in request.messages]
     turns = said or [("user", request.user_message)]
     leading = [("system", request.system_prompt)] if request.system_prompt else []
@@ -30,7 +29,7 @@ def chat_messages(request: LLMRequest) -> list[dict[str, str]]:
 
 
 def naming_json(request: LLMRequest) -> LLMRequest:
-    """The request with "JSON" in its system prompt, unless one of its texts has the word."""
+    """Return the request with "JSON" in its system prompt, unless one of its texts has the word."""
     if "json" in f"{request.system_prompt}{request.user_message}".lower():
         return request
     return replace(request, system_prompt=f"{request.system_prompt}\nAnswer in JSON.".lstrip())
@@ -38,7 +37,7 @@ def naming_json(request: LLMRequest) -> LLMRequest:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said."""
+    """The text of one side."""
 
     by_model: bool
     text: str
@@ -48,10 +47,10 @@ _RULES = ("system", "developer")
 
 
 def turns(system: str, messages: Sequence[Message]) -> tuple[str, list[Turn]]:
-    """Split a conversation into the system prompt, which system messages join, and turns, as valid Unicode.
+    """Split a conversation into the system prompt, with all system messages, and turns, as valid Unicode.
 
-    The services refuse empty messages, which are left out, and turns that do not alternate, or do not begin and end
-    with the user: messages of one side become one turn, and a conversation of another shape one transcript.
+    Services refuse empty messages, which are left out, and turns that do not alternate or do not begin and end with the
+    user: consecutive messages of one side are joined, and other conversations become one transcript.
     """
     said = [message for message in messages if message.content.strip()]
     rules = [message.content for message in said if message.role in _RULES]
@@ -70,7 +69,7 @@ def turns(system: str, messages: Sequence[Message]) -> tuple[str, list[Turn]]:
 def check_offered(
     called: Iterable[str], tools: Iterable[Mapping[str, Any]], broken: Callable[[str], ServiceError]
 ) -> None:
-    """Raise what `broken` makes if a tool was called that is not among `tools`."""
+    """Raise the error from `broken` if a called tool is not among `tools`."""
     names = {tool.get("name") for tool in tools}
     for name in called:
         if name not in names:
@@ -78,7 +77,7 @@ def check_offered(
 
 
 class ServiceLLM(RequestLLM):
-    """A language model behind a service: what its providers share of sending requests and reading answers."""
+    """A language model behind a service: how requests are sent and answers read."""
 
     optional: ClassVar[tuple[str, ...]] = ()
     """Parameters that some models refuse: one that a model refuses is left out from then on."""
@@ -89,7 +88,7 @@ class ServiceLLM(RequestLLM):
         await self._service.close()
 
     async def _asked(self, request: Callable[[], dict[str, Any]], send: Callable[..., Awaitable[T]]) -> T:
-        """Have a client send a request, `send(client, request)`, made anew as long as refusals teach something."""
+        """Send a request by `send(client, request)`, again without each parameter that the model refuses."""
         while True:
             sent = request()
             try:
@@ -102,7 +101,7 @@ class ServiceLLM(RequestLLM):
     async def _streamed(
         self, request: Callable[[], dict[str, Any]], send: Callable[[dict[str, Any]], AsyncGenerator[str, None]]
     ) -> AsyncGenerator[str, None]:
-        """The same for an answer in pieces: `send(request)` raises RefusedError before the first, if at all."""
+        """The same for a stream: `send(request)` raises RefusedError before the first piece, if at all."""
         while True:
             sent = request()
             try:
@@ -119,11 +118,11 @@ class ServiceLLM(RequestLLM):
         return {key: value for key, value in body.items() if key not in self._refused}
 
     def _parameter(self, refused: RefusedError, sent: Mapping[str, Any]) -> str | None:
-        """The parameter that the service refused; by default the first optional one sent that its words name."""
+        """Return the refused parameter; by default the first optional one that the error message names."""
         return next((name for name in self.optional if name in sent and name in refused.said.lower()), None)
 
     def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
-        """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
+        """Leave the refused parameter out from now on; return the error to raise if there is nothing to leave out."""
         parameter = self._parameter(refused, sent)
         if parameter is None or parameter not in sent:
             return refused.error

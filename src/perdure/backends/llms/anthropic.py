@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 ANTHROPIC_HOST = "api.anthropic.com"
-
 _CODES = {
     "authentication_error": "authentication",
     "permission_error": "authentication",
@@ -39,7 +38,7 @@ _SPENT = ("spend_limit_reached", "credit balance")
 
 
 def is_anthropic(base_url: str | None) -> bool:
-    """Whether the address is Anthropic's own, which it is without one."""
+    """Whether the address is Anthropic's own, which is the default."""
     return base_url is None or service.host_of(base_url) == ANTHROPIC_HOST
 
 
@@ -73,18 +72,18 @@ class AnthropicService(service.Service["anthropic.AsyncAnthropic"]):
             code = "quota"  # no waiting fills an empty purse
         if status < 400:  # told in the middle of a stream
             return self.broken(said or "the answer broke off", code or "server")
-        return self._told(status, said, code=code, after=service.retry_after(error.response.headers))
+        return self._of_status(status, said, code=code, after=service.retry_after(error.response.headers))
 
     async def _closed(self, client: anthropic.AsyncAnthropic) -> None:
         await client.close()
 
 
 class Received(BaseModel):
-    """Parts of an answer; what else it holds is not read."""
+    """Parts of an answer; other fields are ignored."""
 
 
 class Block(Received):
-    """A part of what the model said: text, a call of a tool, or thinking."""
+    """A part of the answer: text, a tool call, or thinking."""
 
     type: str
     text: str = ""
@@ -93,7 +92,7 @@ class Block(Received):
 
 
 class Tokens(Received):
-    """`input_tokens` are those beside the cache, which the two others count."""
+    """`input_tokens` do not include the cached tokens, which the two other fields count."""
 
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -123,7 +122,7 @@ class Answer(Ending):
 
     @property
     def text(self) -> str:
-        """What the model said, without its thinking and its calls."""
+        """Return the text, without thinking and tool calls."""
         return "".join(block.text for block in self.content if block.type == "text")
 
     @property
@@ -132,20 +131,20 @@ class Answer(Ending):
 
 
 class Delta(Ending):
-    """What an event adds to a part, or to the whole answer."""
+    """What an event adds to a part, or to the answer."""
 
     type: str = ""
     text: str = ""
 
 
 class Start(Received):
-    """How a stream begins."""
+    """The beginning of a stream."""
 
     usage: Tokens | None = None
 
 
 class Event(Received):
-    """A piece of a stream."""
+    """One event of a stream."""
 
     type: str
     message: Start | None = None
@@ -154,13 +153,13 @@ class Event(Received):
 
 
 def latest(tokens: Tokens | None, more: Tokens | None) -> Tokens:
-    """The counts of a stream so far: those of an event replace earlier ones."""
+    """Return the counts of a stream so far: later ones replace earlier ones."""
     known = tokens or Tokens()
     return known.model_copy(update=more.model_dump(exclude_none=True)) if more else known
 
 
 def bare_json(text: str) -> str:
-    """The JSON object in a text, without the fence or the words around it; the text if there is none."""
+    """Return the JSON object in a text without the fence or words around it; the text if there is none."""
     found = text[text.find("{") : text.rfind("}") + 1]
     try:
         json.loads(found)
@@ -174,12 +173,9 @@ _VERSION_WITH_TEMPERATURE = "2023-06-01"
 _TAKES_TEMPERATURE = re.compile(r"claude-(?:3|(?:haiku|sonnet)-4|opus-4(?!-[78]))")
 """Models before Claude Opus 4.7 (Anthropic's migration guides). Those since refuse a temperature, and most of them
 think before they answer, within `max_tokens`, unless told not to."""
-_LITTLE_THINKING = {"sonnet-5-5": "between_tools"}
-"""Models whose least thinking has a name other than "disabled"."""
-
+_LITTLE_THINKING = {"sonnet-5-5": "between_tools"}  # models whose least thinking has a name other than "disabled"
 _CACHED = {"type": "ephemeral"}
 _CUT_OFF = ("max_tokens", "model_context_window_exceeded")
-
 ANSWER = "answer"
 """The tool by which a model answers in JSON mode.
 
@@ -196,10 +192,10 @@ _ANSWER_TOOL = {
 
 
 class AnthropicLLM(ServiceLLM):
-    """Claude models of Anthropic, or of any service at `base_url` that answers POST /v1/messages.
+    """Claude models of Anthropic, or of any service at `base_url` with POST /v1/messages.
 
-    Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
-    with the code rate_limit, quota, timeout, server, connection or authentication, after retries.
+    Construction sends nothing; ConfigError without a key, unless `base_url` is set. Failures are LLMError with the code
+    rate_limit, quota, timeout, server, connection or authentication, after retries.
     """
 
     name: ClassVar[str] = "anthropic"
@@ -208,7 +204,7 @@ class AnthropicLLM(ServiceLLM):
     tool, and some models always think."""
 
     class Settings(service.ServiceSettings):
-        """Which model, where, and how it is asked."""
+        """The model, its address, and its parameters."""
 
         model: str = Field(default="claude-haiku-5-5", min_length=1)
         """The model's name."""
@@ -313,7 +309,7 @@ class AnthropicLLM(ServiceLLM):
     def _body(
         self, request: LLMRequest, messages: Sequence[Mapping[str, str]], body: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The request with every parameter, also those that the model may refuse."""
+        """Return the request with every parameter, including those that the model may refuse."""
         settings = self._settings
         thinking = next((name for model, name in _LITTLE_THINKING.items() if model in settings.model), "disabled")
         return {
@@ -338,7 +334,7 @@ class AnthropicLLM(ServiceLLM):
 
 
 def _sendable(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The client's arguments: a temperature is none of them any more, and goes with the version that takes it."""
+    """Return the arguments for the client; it has no temperature any more, so that goes with the API version."""
     known = {key: value for key, value in body.items() if key != "temperature"}
     if "temperature" not in body:
         return known
@@ -360,10 +356,10 @@ async def _streamed(client: anthropic.AsyncAnthropic, request: Mapping[str, Any]
 
 
 def _cached_blocks(system: str) -> list[dict[str, Any]]:
-    """The system prompt with its beginning marked for the service's cache.
+    """Mark the beginning of the system prompt for the service's cache.
 
-    What changes from call to call stands in the last paragraph, and a cached beginning ends where a block does. One
-    that is shorter than the model's least (512 to 4096 tokens) is read as if it were not marked.
+    The last paragraph changes from call to call, and a cached prefix ends with a block. A prefix shorter than the
+    model's minimum (512 to 4096 tokens) is not cached.
     """
     beginning, gap, end = system.rpartition("\n\n")
     if not beginning.strip() or not end.strip():

@@ -23,7 +23,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a model said when it was given tools: text, calls, or both."""
+    """A model's answer when it was given tools: text, calls, or both."""
 
     content: str | None
     tool_calls: list[ToolCall] = field(default_factory=list)
@@ -31,7 +31,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMRequest:
-    """Everything that a language model is asked in one call."""
+    """One call of a language model."""
 
     system_prompt: str
     user_message: str = ""
@@ -48,10 +48,7 @@ class LLMRequest:
 
 
 class LLM(ABC):
-    """Generates text; failures are LLMError.
-
-    A provider may implement these methods, or derive from `RequestLLM` and take each call as one value.
-    """
+    """Generates text; failures are LLMError. Subclasses of `RequestLLM` get each call as one value."""
 
     name: ClassVar[str]
     """The provider's name."""
@@ -66,7 +63,7 @@ class LLM(ABC):
         max_tokens: int | None = None,
         response_format: Literal["json", "text"] = "text",
     ) -> str:
-        """The model's answer to one message; None means the configured value."""
+        """Answer one message; None means the configured value."""
 
     @abstractmethod
     async def generate_with_tool_calls(
@@ -77,7 +74,7 @@ class LLM(ABC):
         *,
         temperature: float | None = None,
     ) -> ToolAnswer:
-        """The model's answer when it may call the tools, each `{name, description, parameters}` (JSON Schema)."""
+        """Answer with the option to call tools, each `{name, description, parameters}` (JSON Schema)."""
 
     async def stream(
         self,
@@ -87,11 +84,11 @@ class LLM(ABC):
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> AsyncGenerator[str, None]:
-        """The answer to a conversation, in pieces as they come; a provider that cannot stream gives it in one piece."""
+        """Yield the answer to a conversation as it arrives, or in one piece if the provider cannot stream."""
         yield await self.generate(system_prompt, transcript(messages), temperature=temperature, max_tokens=max_tokens)
 
     async def close(self) -> None:
-        """Let go of every resource."""
+        """Release all resources."""
 
 
 class RequestLLM(LLM):
@@ -99,11 +96,11 @@ class RequestLLM(LLM):
 
     @abstractmethod
     async def _generate(self, request: LLMRequest) -> str:
-        """Answer `request.user_message`; as JSON it fails if it was cut off, since half an object is none."""
+        """Answer `request.user_message`; as JSON it fails if it was cut off, because half an object is useless."""
 
     @abstractmethod
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """Answer `request.user_message`, calling any of `request.tools`; LLMError for a tool that was not offered."""
+        """Answer `request.user_message`, with calls of `request.tools` allowed; LLMError for a call of another tool."""
 
     def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """Answer `request.messages` in pieces; a provider that cannot stream gives one piece."""

@@ -23,7 +23,7 @@ _REFUSALS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTEN
 
 
 class _Received(BaseModel):
-    """Parts of an answer; what else it holds is not read."""
+    """Parts of an answer; other fields are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
@@ -53,7 +53,7 @@ class _Feedback(_Received):
 
 
 class _Tokens(_Received):
-    """`prompt_token_count` holds those of the cache too; thoughts are none of the candidates'."""
+    """`prompt_token_count` includes cached tokens; thoughts are not part of the candidates' count."""
 
     prompt_token_count: int = 0
     cached_content_token_count: int = 0
@@ -82,15 +82,15 @@ class _Answer(_Received):
 class GoogleLLM(ServiceLLM):
     """Gemini models of Google, or of any compatible service at `base_url`.
 
-    Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
-    with the code rate_limit, quota, timeout, server, connection or authentication, after retries.
+    Construction sends nothing; ConfigError without a key, unless `base_url` is set. Failures are LLMError with the code
+    rate_limit, quota, timeout, server, connection or authentication, after retries.
     """
 
     name: ClassVar[str] = "google"
     optional: ClassVar[tuple[str, ...]] = ("temperature",)
 
     class Settings(ServiceSettings):
-        """Which model, where, and how it is asked."""
+        """The model, its address, and its parameters."""
 
         model: str = Field(default="gemini-3.5-flash-lite", min_length=1)
         """The model's name."""
@@ -173,7 +173,7 @@ class GoogleLLM(ServiceLLM):
     def _arguments(
         self, request: LLMRequest, system: str, said: Sequence[Turn], config: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The client's arguments; the client calls no tool itself, and asks once for each call of ours."""
+        """Return the arguments for the client, without its own tool calls and retries."""
         settings = self._settings
         full: dict[str, Any] = {
             "max_output_tokens": request.max_tokens or settings.max_tokens,
@@ -211,7 +211,7 @@ async def _body(client: GoogleClient, request: Mapping[str, Any]) -> str:
 
 
 async def _streamed(client: GoogleClient, request: Mapping[str, Any]) -> AsyncGenerator[str, None]:
-    """The pieces, each as an answer; the first is asked for here, since the client sends nothing before."""
+    """Yield the pieces as answers; the first is requested here, because the client sends nothing before."""
     pieces: Any = await client.genai.aio.models.generate_content_stream(**request)
     return _bodies(await anext(pieces, None), pieces)
 
@@ -230,7 +230,7 @@ def _as_it_came(piece: Any) -> str:
 
 
 def _declared(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool in the client's words, with its schema as it is."""
+    """Return a tool in the client's form, with its schema unchanged."""
     known = {key: tool[key] for key in ("name", "description") if key in tool}
     parameters = tool.get("parameters")
     # The service refuses an object without properties.

@@ -1,4 +1,4 @@
-"""Language models that run on a machine of one's own, by Ollama's POST /api/chat."""
+"""Language models run by an Ollama server, with POST /api/chat."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OPEN, _CLOSE = "<think>", "</think>"
 
 
 class Answer:
-    """An answer without the `<think>...</think>` that it begins with, however it is cut into pieces.
+    """Removes the `<think>...</think>` at the beginning of an answer, however it is cut into pieces.
 
-    The tags mean something at the beginning alone; an answer that speaks of them later keeps them.
+    Later tags stay, because the answer may be about them.
     """
 
     def __init__(self) -> None:
@@ -34,12 +34,12 @@ class Answer:
         self._step = self._beginning
 
     def add(self, piece: str) -> str:
-        """What is known to belong to the answer, now that this piece has come."""
+        """Add a piece; return the text that now surely belongs to the answer."""
         self._held += piece
         return self._step()
 
     def end(self) -> str:
-        """What was still held when the last piece had come; thoughts that did not end are none of the answer."""
+        """Return the remaining text after the last piece; unfinished thinking is dropped."""
         return self._taken() if self._step == self._beginning else ""
 
     def _beginning(self) -> str:
@@ -78,8 +78,7 @@ def answer_of(text: str) -> str:
     return answer.add(text) + answer.end()
 
 
-_CARRIED = {"type", "description", "items", "enum"}
-"""What Ollama's client sends of a parameter's schema."""
+_CARRIED = {"type", "description", "items", "enum"}  # what Ollama's client sends of a parameter's schema
 _CARRIED_BY_ALL = {"type", "properties", "required", "items", "$defs", "additionalProperties", "title", "$schema"}
 """What it sends of the schema as a whole, or what tells a model nothing."""
 
@@ -88,14 +87,14 @@ class OllamaLLM(ServiceLLM):
     """Models of an Ollama server, by default on this machine.
 
     Construction sends nothing. Failures are LLMError with the code rate_limit, timeout, server, connection,
-    authentication or length, after retries; a prompt that did not fit into `num_ctx` is one too.
+    authentication or length, after retries; `length` also for a prompt that did not fit into `num_ctx`.
     """
 
     name: ClassVar[str] = "ollama"
     _service: OllamaService
 
     class Settings(OllamaSettings):
-        """Which model, where, and how it is asked."""
+        """The model, its address, and its parameters."""
 
         model: str = Field(default="llama3.1", min_length=1)
         """The model's name, as `ollama list` shows it."""
@@ -182,7 +181,7 @@ class OllamaLLM(ServiceLLM):
         return response
 
     def _count(self, response: ollama.ChatResponse) -> None:
-        """Report what was used; LLMError if the prompt filled the context, so that its beginning was not read."""
+        """Report the usage; LLMError if the prompt filled the context, so that its beginning was not read."""
         read, room = response.prompt_eval_count or 0, self._settings.num_ctx
         generated(self.name, self._settings.model, read, response.eval_count or 0)
         if read >= room:
@@ -190,7 +189,7 @@ class OllamaLLM(ServiceLLM):
 
 
 class _Parts(AsyncIterator["ollama.ChatResponse"]):
-    """An answer whose first part has come."""
+    """An answer whose first piece has arrived."""
 
     def __init__(self, first: ollama.ChatResponse | None, rest: AsyncGenerator[ollama.ChatResponse, None]) -> None:
         self._first = first
@@ -205,15 +204,15 @@ class _Parts(AsyncIterator["ollama.ChatResponse"]):
 
 
 async def _begun(client: ollama.AsyncClient, body: Mapping[str, Any]) -> _Parts:
-    """The answer, once it has begun: the client sends the request no earlier than it is asked for the first part."""
+    """Return the answer once its first piece has arrived: the client sends the request only when asked for it."""
     rest: Any = await client.chat(**body, stream=True)
     return _Parts(await anext(rest, None), rest)
 
 
 def _offered(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """The tool in Ollama's form. What its client would drop of the schema is told to the model in words."""
+    """Return the tool in Ollama's form; schema parts that its client would drop go into the description."""
     schema = dict(tool.get("parameters") or {"type": "object", "properties": {}})
-    properties = {name: _told(part) for name, part in (schema.get("properties") or {}).items()}
+    properties = {name: _described(part) for name, part in (schema.get("properties") or {}).items()}
     lost = {key: part for key, part in schema.items() if key not in _CARRIED_BY_ALL}
     function = {**tool, "parameters": {**schema, "properties": properties}}
     if lost:
@@ -221,8 +220,8 @@ def _offered(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _told(part: Any) -> dict[str, Any]:
-    """A parameter's schema, with the whole of it in the description if a part would be lost."""
+def _described(part: Any) -> dict[str, Any]:
+    """Return a parameter's schema, with the whole of it in the description if a part would be lost."""
     if not isinstance(part, Mapping):  # true: anything goes
         return {}
     if set(part) <= _CARRIED:

@@ -1,4 +1,4 @@
-"""OpenAI's chat models, and every service that speaks their language."""
+"""OpenAI's chat models, and those of every service with the same API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perdure.backends.http.service import RefusedError, ServiceSettings
 from perdure.backends.llms._requests import ServiceLLM, chat_messages, check_offered, naming_json
 from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.metering import generated
-from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
+from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_service
 from perdure.domain.errors import LLMError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ max_completion_tokens and do not count the tokens of a stream, and some (LM Stud
 
 
 class _Received(BaseModel):
-    """Parts of an answer, read from JSON or from the client's objects; what else it holds is not read."""
+    """Parts of an answer, read from JSON or from the client's objects; other fields are ignored."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -86,7 +86,7 @@ class _Chunk(_Received):
 
 
 class ChatSettings(ServiceSettings):
-    """Which model, and how it is asked."""
+    """The model, and its parameters."""
 
     model: str = Field(default="gpt-4o-mini", min_length=1)
     """The model's name."""
@@ -97,27 +97,25 @@ class ChatSettings(ServiceSettings):
 
 
 class OpenAILLM(ServiceLLM):
-    """Chat models of OpenAI, or of any service at `base_url` that answers POST /chat/completions.
+    """Chat models of OpenAI, or of any service at `base_url` with POST /chat/completions.
 
-    Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
-    with the code rate_limit, quota, timeout, server, connection or authentication, after retries, length (cut off) or
-    refused (by the model or a filter). A parameter that the model refuses is left out from then on.
+    Construction sends nothing; ConfigError without a key, unless `base_url` is set. Failures are LLMError with the code
+    rate_limit, quota, timeout, server, connection or authentication, after retries, length (cut off) or refused (by the
+    model or a filter). A parameter that the model refuses is left out from then on.
     """
 
     name: ClassVar[str] = "openai"
 
     class Settings(OpenAISettings, ChatSettings):
-        """Which model, where, and how it is asked."""
+        """The model, its address, and its parameters."""
 
     def __init__(self, settings: Settings) -> None:
-        key = openai_key(settings, "llm")
-        make = partial(openai_client, settings=settings, key=key)
         # OpenAI's newer name for the length is unknown to many services of one's own.
         limit = "max_completion_tokens" if is_openai(settings.base_url) else "max_tokens"
-        self._prepare(settings, OpenAIService(self.name, settings, make, LLMError, key), settings.model, limit)
+        self._prepare(settings, openai_service(self.name, settings, LLMError, "llm"), settings.model, limit)
 
     def _prepare(self, settings: ChatSettings, service: OpenAIService, model: str, limit: str) -> None:
-        """Remember the settings (`model`: what the request calls it, `limit`: how it names the length)."""
+        """Store the settings; `model` is the name in requests, `limit` the parameter for the answer's length."""
         self._settings = settings
         self._service = service
         self._model = model
@@ -198,7 +196,7 @@ class OpenAILLM(ServiceLLM):
         return choice
 
     def _body(self, request: LLMRequest, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The request with every parameter; both names of the length are in it, and one is sent."""
+        """Return the request with every parameter, including both names of the length, of which one is sent."""
         settings = self._settings
         heat = settings.temperature if request.temperature is None else request.temperature
         lengths = dict.fromkeys(self._limits, request.max_tokens or settings.max_tokens)
@@ -213,7 +211,7 @@ class OpenAILLM(ServiceLLM):
         return found.group() if found else None
 
     def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The body without what the model refuses, and with one name for the length."""
+        """Return the body without refused parameters, and with one name for the length."""
         first, second = self._limits
         left_out = {*self._refused, second if first not in self._refused else first}
         return {key: value for key, value in body.items() if key not in left_out}

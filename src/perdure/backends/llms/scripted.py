@@ -31,7 +31,7 @@ class Call(_Part):
 
 
 class Say(_Part):
-    """An answer in full: text or tool calls or both, or a failure, each after a delay in seconds."""
+    """A full answer: text, tool calls, or a failure, each after a delay in seconds."""
 
     text: str | None = None
     tool_calls: tuple[Call, ...] = ()
@@ -40,7 +40,7 @@ class Say(_Part):
 
 
 def _as_answer(value: str | dict[str, Any]) -> str | dict[str, Any]:
-    """A dictionary whose keys are all those of Say must be a good one; any other is an answer in JSON."""
+    """Parse a dictionary with only the keys of Say as one; any other is a JSON answer."""
     if isinstance(value, dict) and _is_say(value):
         Say.model_validate(value)
     return value
@@ -56,7 +56,7 @@ Answer = Annotated[str | dict[str, Any], AfterValidator(_as_answer)]
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What was asked, in the order of the calls."""
+    """One call, in order."""
 
     system_prompt: str
     user_message: str
@@ -65,14 +65,14 @@ class RecordedCall:
 
 
 class Rule(_Part):
-    """An answer for every message that fits."""
+    """The answer for every matching message."""
 
     match: str = Field(min_length=1)
     """Text or a regular expression, in any case, looked for in the user message and in the system prompt."""
     answer: Answer
 
     def fits(self, call: RecordedCall) -> bool:
-        """Whether either text of the call holds `match`, as it is written or read as a regular expression."""
+        """Whether either text of the call contains `match`, literally or as a regular expression."""
         try:
             pattern = re.compile(self.match, re.IGNORECASE)
         except re.error:  # plain text such as "C++ ("
@@ -82,15 +82,15 @@ class Rule(_Part):
 
 
 class ScriptedLLM(RequestLLM):
-    """Answers by the first rule that fits, else with the next of its answers; LLMError when none is left.
+    """Answers by the first matching rule, else with the next of its answers; LLMError when none is left.
 
-    Every call is kept in `calls`, also one that fails. `{"error": "rate_limit"}` as an answer fails with that code.
+    All calls are recorded in `calls`, failed ones too. An answer `{"error": "rate_limit"}` fails with that code.
     """
 
     name: ClassVar[str] = "scripted"
 
     class Settings(BaseModel):
-        """What to say."""
+        """The scripted answers."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

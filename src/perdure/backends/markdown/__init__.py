@@ -1,1 +1,1 @@
-"""What the `markdown` store stands on: names, front matter, what is noted of files, and their versions in git."""
+"""The basis of the `markdown` store: names, front matter, notes about files, and versions in git."""

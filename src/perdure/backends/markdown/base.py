@@ -1,4 +1,4 @@
-"""The port of stores that keep memories as files: the files are the truth, and editing them edits memory."""
+"""The port of stores with memories as files: the files are the truth, and editing them edits memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file under the folder that is not, or not wholly, what a memory's file should be."""
+    """A file under the folder that is not a valid memory file, or only in part."""
 
     path: str
     """Relative to the folder, with forward slashes."""
@@ -32,7 +32,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A row that stands otherwise on disk than in the index: somebody else than a store has changed a file."""
+    """A row that differs between disk and index, because something other than a store changed its file."""
 
     path: str | None
     """The file, relative to the folder; None where it is gone."""
@@ -44,7 +44,7 @@ class Foreign:
 
 @dataclass(slots=True)
 class Absorbed:
-    """What was taken in from disk: ids of rows."""
+    """The ids of rows that were read from disk."""
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Absorbed:
 
     @property
     def rows(self) -> int:
-        """How many rows are another than before."""
+        """Return the number of changed rows."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
@@ -69,9 +69,9 @@ class Differences:
 
 
 class FileStore(VectorStore):
-    """A vector store whose rows are files in a folder; the index behind it is made from these files.
+    """A vector store whose rows are files in a folder, with an index made from them.
 
-    A file that was written by a store is never seen as foreign, whichever process wrote it.
+    A file written by a store never counts as foreign, whichever process wrote it.
     """
 
     root: Path
@@ -87,56 +87,56 @@ class FileStore(VectorStore):
 
     @abstractmethod
     async def differences(self, collection: str, paths: Collection[Path] | None = None) -> Differences:
-        """How the files differ from the index (None: all of them); only reads.
+        """Return the differences between files (None: all) and index; only reads.
 
-        While others write, it may see what they have half done: ask again under a lock before acting on it.
+        It may see unfinished writes of others: ask again under a lock before acting on them.
         """
 
     @abstractmethod
     async def take(self, collection: str, foreign: Sequence[Foreign]) -> None:
-        """Make the index hold what the files say, whose bytes stay as they are."""
+        """Update the index from the files, which stay unchanged."""
 
     @abstractmethod
     def accept(self, collection: str, foreign: Sequence[Foreign]) -> None:
-        """Let the next `apply` of these rows leave their files as they are, and gone where they are gone.
+        """Let the next `apply` of these rows leave their files as they are, or absent.
 
-        They came from there, and may be another's again by then, as after a second checkout: the next look sees it.
+        The rows came from the files, which may change again, as after a second checkout: the next scan sees that.
         """
 
     @abstractmethod
     def refuse(self, collection: str, foreign: Sequence[Foreign]) -> None:
-        """The `apply` that was to follow `accept` failed: these differ still, and are found again."""
+        """Undo `accept` after a failed `apply`: the differences are found again."""
 
     async def absorb(self, collection: str, paths: Collection[Path] | None = None) -> Absorbed:
-        """Take in what changed on disk (None: everything), without a history: `engine.markdown.sync` writes one."""
+        """Read changes on disk (None: all) without a history; `engine.markdown.sync` writes one."""
         found = await self.differences(collection, paths)
         await self.take(collection, found.foreign)
         return absorbed(found)
 
     @abstractmethod
     async def problems(self) -> list[Problem]:
-        """Every file that cannot be read as a memory, or only in part; reads them all."""
+        """Read all files, and return those that are not valid memories, or only in part."""
 
     @abstractmethod
     def changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
-        """Files of memories that somebody changed, our own writes among them, burst by burst until it is to stop."""
+        """Yield changed memory files in bursts, our own writes included, until told to stop."""
 
-    def folder_of(self, walls: Mapping[str, str]) -> Path:
-        """The folder of the rows of the main collection that stand behind exactly these walls."""
-        return self.root / layout.ENTRIES / layout.folder_of(walls)
+    def folder_of(self, scope: Mapping[str, str]) -> Path:
+        """Return the folder of the main collection's rows with exactly this scope."""
+        return self.root / layout.ENTRIES / layout.folder_of(scope)
 
     @abstractmethod
     def path_of(self, id: str) -> Path | None:
-        """The file of a row, None where there is none."""
+        """Return the file of a row, or None."""
 
 
 def name_of(id: str, payload: Mapping[str, Any]) -> str:
-    """What a row is called below the folder of its walls: an agent's file by its path, any other as its file is."""
+    """Return a row's name below its scope's folder: an agent's file by its path, any other by its file name."""
     return layout.path_in(payload) or f"{layout.subfolder_of(payload)}/{layout.name_of(id, payload)}"
 
 
 def absorbed(found: Differences) -> Absorbed:
-    """What taking in these differences does."""
+    """Return what reading these differences changes."""
     result = Absorbed(moved=list(found.moved), problems=list(found.problems))
     for each in found.foreign:
         if each.after is None and each.before is not None:

@@ -1,7 +1,7 @@
 """Front matter: the fields between two lines of three dashes, and the body below them.
 
-What is written is YAML and also, value by value, JSON: so that it is read back without a loss, and fast. What a person
-writes is read as YAML where it is more than that; whatever stands there, reading ends with fields or with a sentence.
+perdure writes each value as JSON, which is also YAML and can be read fast and without loss. Files edited by people are
+read as YAML. Reading any file gives fields or a sentence about what is wrong.
 """
 
 from __future__ import annotations
@@ -28,37 +28,34 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 RESERVED_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 """Words that YAML readers take for something else than text."""
 _HIDDEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
-_QUOTED = re.compile(r"""(['"]).{2,}\1""")
-"""What YAML repeats of the text in its sentences, but for a single character."""
-_MOST_VALUES = 20_000
-"""Values that one front matter may hold, those that it repeats by reference counted again."""
+_QUOTED = re.compile(r"""(['"]).{2,}\1""")  # what YAML repeats of the text in its sentences, but for a single character
+_MOST_VALUES = 20_000  # values that one front matter may hold, those that it repeats by reference counted again
 _DEEPEST = 100
-_SHORT = 1_000
-"""Characters of front matter that cannot be nested too deeply."""
+_SHORT = 1_000  # characters of front matter that cannot be nested too deeply
 
 
 class NoFrontMatter(ValueError):
-    """The text is none that has readable front matter; the message goes on after "the file ...", without its text."""
+    """The text has no readable front matter; the message continues "the file ..." and does not quote it."""
 
 
 class MissingFrontMatter(NoFrontMatter):
-    """The text begins with none at all, or there is no text."""
+    """The text has no front matter, or is empty."""
 
 
 class BrokenFrontMatter(NoFrontMatter):
-    """It has some, which cannot be read: a slip of whoever edits it, by the looks of it."""
+    """The text has front matter that cannot be read, probably because of a slip while editing."""
 
 
 def join(fields: Mapping[str, Any], body: str) -> str:
-    """The text of a file: fields in their order, one a line, and the body with a line end."""
+    """Return the text of a file: one field a line in order, and the body with a final newline."""
     lines = [FENCE, *(f"{key}: {_top(value)}" for key, value in fields.items()), FENCE, body]
     return "\n".join(lines) + "\n"
 
 
 def split(text: str) -> tuple[dict[str, Any], str, list[str]]:
-    """Fields, trimmed body, and what was odd, in sentences; NoFrontMatter says why there are none.
+    """Return fields, trimmed body, and sentences about oddities; NoFrontMatter gives the reason if there are none.
 
-    A byte order mark is passed over, and line ends are those of any system.
+    A byte order mark is skipped, and line ends of any system are understood.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     first, _, rest = text.partition("\n")
@@ -87,7 +84,7 @@ def _is_word(text: str) -> bool:
 
 
 def flow(value: Any) -> str:
-    """A JSON value on one line, in what is both JSON and YAML."""
+    """Return a JSON value on one line, as both JSON and YAML."""
     if isinstance(value, str):
         return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
     if isinstance(value, Mapping):
@@ -101,7 +98,7 @@ def flow(value: Any) -> str:
 
 
 def _read_own(head: str) -> dict[str, Any] | None:
-    """The fields where they look as `join` writes them; None where YAML has to be asked."""
+    """Read fields in the form that `join` writes; None if YAML is needed."""
     fields: dict[str, Any] = {}
     for line in head.split("\n"):
         if not line:
@@ -132,7 +129,7 @@ def _no_constant(name: str) -> Any:
 
 @cache
 def _loader() -> type[Any]:
-    """YAML's safe loader, the fast one where there is one; a date stays the text that it is."""
+    """Return YAML's safe loader, the fast one if available; dates stay text."""
     base: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     known = {
         letter: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
@@ -163,7 +160,7 @@ def _read_yaml(head: str) -> dict[str, Any]:
 
 
 def _check_depth(head: str) -> None:
-    """Refuse what is nested so deeply that building it would overflow the stack of the C loader."""
+    """Reject nesting so deep that building it would overflow the C loader's stack."""
     if len(head) <= _SHORT:
         return
     depth = 0
@@ -177,7 +174,7 @@ def _check_depth(head: str) -> None:
 
 
 class _Plain:
-    """Copies what YAML gives as JSON values."""
+    """Converts YAML values to JSON values."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -1,7 +1,7 @@
-"""Where the file of a row lies: names and folders, computed from its payload alone.
+"""The path of a row's file, computed from its payload alone.
 
-`entries/<conversation>/facts/<created_at>__<id>.md`. No name leaves the folder, and two different conversations never
-share one: whatever had to be changed in a name is told by eight digits of its digest.
+`entries/<conversation>/facts/<created_at>__<id>.md`. No path leaves the folder, and different conversations never share
+one: a changed name gets eight digits of its digest.
 """
 
 from __future__ import annotations
@@ -11,33 +11,27 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from perdure.domain.memory import FILE_PATH, FILES, VERSION
+from perdure.domain.memory import FILE_PATH, FILES, NOTES, VERSION
 from perdure.domain.scope import SCOPE_FIELDS
 
-ENTRIES = "entries"
-"""Folder of all files, below the root."""
-DELETED = "deleted"
-"""Folder of tombstones, directly below a conversation's."""
-COLLECTIONS = "collections"
-"""Where other collections than the main one lie, each with `entries` of its own."""
+ENTRIES = "entries"  # folder of all files, below the root
+DELETED = "deleted"  # folder of tombstones, directly below a conversation's
+COLLECTIONS = "collections"  # where other collections than the main one lie, each with `entries` of its own
 SUFFIX = ".md"
-
-LONGEST = 80
-"""Characters of a value in a name."""
-_LONGEST_FOLDER = 180
-"""Characters of a folder's name; file systems take 255 bytes."""
+LONGEST = 80  # characters of a value in a name
+_LONGEST_FOLDER = 180  # characters of a folder's name; file systems take 255 bytes
 _MARKED = re.compile(r"-[0-9a-f]{8}$")
 _OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
 _WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _NUMBERED = re.compile(r"\.[0-9]+\.md$")
 _PASSED_OVER = (".tmp", SUFFIX)
-_SPOKEN = frozenset({"facts", "turns", "summaries"})
-"""Folders of the kinds of items."""
-_FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries", FILES: FILES}
+_SAID = "said"  # the folder of notes: people and agents have folders of their own named "notes"
+_SPOKEN = frozenset({"facts", _SAID, "turns", "summaries"})  # folders of the kinds of items
+_FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries", NOTES: _SAID, FILES: FILES}
 
 
 def slug(value: str, reserved: frozenset[str] = frozenset()) -> str:
-    """The value as one part of a path; two different values never get the same, save by chance in 32 bits."""
+    """Return the value as one part of a path; different values never collide, except by chance in 32 bits."""
     name = _OUTSIDE.sub("_", value)[:LONGEST]
     if name.startswith("."):
         name = "_" + name[1:]
@@ -59,7 +53,7 @@ def _text(payload: Mapping[str, Any], key: str) -> str:
 
 
 def folder_of(payload: Mapping[str, Any]) -> str:
-    """The folder of a row's conversation, below `entries`: of its run, and of its other walls where it has some."""
+    """Return the folder of a row's conversation below `entries`, from its run and its other scope fields."""
     run = _text(payload, "run_id")
     others = [
         f"@{axis.removesuffix('_id')}-{slug(_text(payload, axis))}"
@@ -74,25 +68,25 @@ def folder_of(payload: Mapping[str, Any]) -> str:
     return f"{name[:_LONGEST_FOLDER]}@-{_digest(name, 16)}"
 
 
-def walls_of(folder: str) -> dict[str, str]:
-    """The walls that a folder's name tells by itself, for files that do not name theirs; a changed name tells none."""
+def scope_of(folder: str) -> dict[str, str]:
+    """Return the scope that a folder's name tells, for files that do not name theirs; a changed name tells none."""
     run, *others = folder.split("@")
-    walls = {"run_id": run} if run else {}
+    scope = {"run_id": run} if run else {}
     for each in others:
         axis, _, value = each.partition("-")
         if f"{axis}_id" not in SCOPE_FIELDS or not value or _MARKED.search(value):
             return {}
-        walls[f"{axis}_id"] = value
-    return walls
+        scope[f"{axis}_id"] = value
+    return scope
 
 
 def is_changed(folder: str) -> bool:
-    """Whether a folder's name may say something else than its walls, for their values did not fit into a name."""
+    """Whether a folder's name may differ from its scope, because the values do not fit into a name."""
     return "@-" in folder or any(_MARKED.search(part) for part in folder.split("@"))
 
 
 def subfolder_of(payload: Mapping[str, Any]) -> str:
-    """The folder of a row's kind: `facts`, `turns/user`, `turns/assistant`, `summaries` or another kind's."""
+    """Return the folder of a row's kind: `facts`, `turns/user`, `turns/assistant`, `summaries` or another kind's."""
     kind = _text(payload, "kind") or "rows"
     if kind == "messages":
         return f"turns/{slug(_text(payload, 'role') or 'user')}"
@@ -100,7 +94,7 @@ def subfolder_of(payload: Mapping[str, Any]) -> str:
 
 
 def name_of(id: str, payload: Mapping[str, Any]) -> str:
-    """The name of a row's file: `<created_at>__<id>.md`, `summary.md`, or that of an agent's file with its folders."""
+    """Return a row's file name: `<created_at>__<id>.md`, `summary.md`, or an agent's file with its folders."""
     if path := path_in(payload):
         return file_of(path)
     if payload.get("kind") == "summaries":
@@ -110,27 +104,27 @@ def name_of(id: str, payload: Mapping[str, Any]) -> str:
 
 
 def path_in(payload: Mapping[str, Any]) -> str:
-    """The path of an agent's file as it calls it; "" for any other row."""
+    """Return an agent's path for its file; "" for any other row."""
     metadata = payload.get("metadata")
     path = metadata.get(FILE_PATH) if payload.get("kind") == FILES and isinstance(metadata, Mapping) else None
     return path if isinstance(path, str) and all(path.split("/")) else ""
 
 
 def file_of(path: str) -> str:
-    """Where an agent's file lies, below the folder of such files: `notes/plan.txt` in `notes/plan.txt.md`.
+    """Return the place of an agent's file below its folder: `notes/plan.txt` is in `notes/plan.txt.md`.
 
-    No part of it leaves that folder, or has a name that a look at the folder passes over.
+    No part of it leaves that folder, or has a name that a scan skips.
     """
     *folders, name = path.split("/")
     parts = [f"{slug(each)}-{_digest(each, 8)}" if each.endswith(_PASSED_OVER) else slug(each) for each in folders]
     return "/".join([*parts, slug(name.removesuffix(SUFFIX)) + SUFFIX])
 
 
-def path_at(place: str, told: object) -> str:
-    """The path of an agent's file at a place below `entries`: the one it tells, unless it was moved by hand."""
+def path_at(place: str, named: object) -> str:
+    """Return the path of an agent's file at a place below `entries`, unless it was moved by hand."""
     parts = place.split("/")[1:]
     parts = parts[1:] if parts[:1] == [DELETED] else parts
-    path = told if isinstance(told, str) and all(told.split("/")) else ""
+    path = named if isinstance(named, str) and all(named.split("/")) else ""
     if parts[:1] != [FILES] or len(parts) == 1:
         return path
     here = "/".join(parts[1:])
@@ -140,12 +134,12 @@ def path_at(place: str, told: object) -> str:
 
 
 def is_tombstone(payload: Mapping[str, Any]) -> bool:
-    """Whether a row keeps what a memory said before it was replaced or deleted."""
+    """Whether a row stores the old text of a replaced or deleted memory."""
     return payload.get("state") == VERSION and isinstance(payload.get("version_of"), str)
 
 
 def place_of(id: str, payload: Mapping[str, Any]) -> str:
-    """Where a row's file lies, below `entries`, unless another row's has that name already (`numbered`)."""
+    """Return a row's place below `entries`, unless another row has that name already (`numbered`)."""
     folder, subfolder = folder_of(payload), subfolder_of(payload)
     if is_tombstone(payload):
         return f"{folder}/{DELETED}/{subfolder}/{name_of(payload['version_of'], payload)}"
@@ -153,7 +147,7 @@ def place_of(id: str, payload: Mapping[str, Any]) -> str:
 
 
 def numbered(place: str, number: int) -> str:
-    """The name of the second, third, ... file of the same name; the first has none."""
+    """Return the name of the second, third, ... file of the same name; the first is unchanged."""
     return place if number == 1 else f"{place.removesuffix(SUFFIX)}.{number}{SUFFIX}"
 
 
@@ -162,16 +156,16 @@ def unnumbered(place: str) -> str:
 
 
 def in_deleted(place: str) -> bool:
-    """Whether a place below `entries` is among the tombstones of its conversation: only directly below it.
+    """Whether a place below `entries` is among the tombstones of its conversation, directly below it.
 
-    So are those of agent-cli's code, `deleted/<conversation>/facts`; a conversation of this name lies elsewhere.
+    Tombstones of agent-cli are in `deleted/<conversation>/facts`; a conversation named `deleted` lies elsewhere.
     """
     parts = place.split("/")
     return parts[1:2] == [DELETED] or (parts[0] == DELETED and len(parts) > 3 and parts[2] in _SPOKEN)
 
 
 def kind_in(place: str) -> tuple[str, str]:
-    """The kind and the role that a file's folder tells, for files that do not name theirs."""
+    """Return the kind and role that a file's folder tells, for files that do not name theirs."""
     parts = place.split("/")[1:-1]
     if parts[:1] == [DELETED]:
         parts = parts[1:]
@@ -179,18 +173,18 @@ def kind_in(place: str) -> tuple[str, str]:
         return "messages", parts[1] if len(parts) > 1 else "user"
     if parts[:1] == ["summaries"]:
         return "summaries", "summary"
-    if parts[:1] == [FILES]:
-        return FILES, "memory"
+    if parts[:1] in ([FILES], [_SAID]):
+        return NOTES if parts[0] == _SAID else FILES, "memory"
     return "facts", "memory"
 
 
 def root_of(base: str, main: str) -> str:
-    """Where the entries of a collection lie, below the root."""
+    """Return the folder of a collection's entries, below the root."""
     return ENTRIES if base == main else f"{COLLECTIONS}/{slug(base)}/{ENTRIES}"
 
 
 def generation(name: str) -> tuple[str, int]:
-    """The base name and the number of a collection: `memories--2` is the second of `memories`, with the same files."""
+    """Return a collection's base name and number: `memories--2` is the second of `memories`, with the same files."""
     base, mark, number = name.rpartition("--")
     if mark and base and number.isascii() and number.isdigit() and not number.startswith("0"):
         return base, int(number)

@@ -1,8 +1,8 @@
-"""Convert a memory to the text of a file and back: lossless for what perdure wrote, lenient with edits by hand.
+"""Convert a memory to the text of a file and back: lossless for perdure's files, lenient with manual edits.
 
-A field that says what can be told from the others is left out, so that a file shows what matters. Fields that perdure
-does not know are the memory's metadata, and metadata with plain names stand as fields of their own: so what a person
-adds to the front matter survives, and can be filtered by. A row that is no memory item is held whole in `payload`.
+Fields that can be derived from others are left out, so that a file shows what matters. Unknown fields are the memory's
+metadata, and metadata with plain names are fields of their own, so that fields added by people survive and can be
+filtered. Rows that are not memory items are stored whole in `payload`.
 """
 
 from __future__ import annotations
@@ -60,18 +60,17 @@ _KIND_OF_ROLE = {"memory": "facts", "summary": "summaries"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file says: a row, what was odd in it, and whether its time is only the file's."""
+    """The row in a file, what was odd, and whether its time is only the file's."""
 
     id: str
     payload: dict[str, Any]
     notes: list[str] = field(default_factory=list)
     undated: bool = False
-    unsigned: bool = False
-    """Whether nothing in it tells of which text its sources are: it may have been another."""
+    unsigned: bool = False  # whether nothing in it tells of which text its sources are: it may have been another
 
 
 def body_of(text: str) -> str:
-    """The body that a text has in a file: trimmed, with plain line ends, in characters that a file can hold."""
+    """Return a text as a file's body: trimmed, with plain line ends, in characters that a file can hold."""
     return text.replace("\r\n", "\n").encode("utf-8", "replace").decode().strip()
 
 
@@ -112,15 +111,15 @@ def render(id: str, payload: Mapping[str, Any]) -> str:
 
 def _fields(id: str, payload: Mapping[str, Any], text: str, body: str) -> dict[str, Any]:
     tombstone = layout.is_tombstone(payload)
-    told: dict[str, Any] = {"id": payload["version_of"] if tombstone else id}
+    fields: dict[str, Any] = {"id": payload["version_of"] if tombstone else id}
     if tombstone:
-        told["version_id"] = id
+        fields["version_id"] = id
     if "run_id" in payload:
-        told["conversation_id"] = payload["run_id"]
+        fields["conversation_id"] = payload["run_id"]
     if payload.get("kind") == "summaries":
-        told["summary_kind"] = "summary"
-    told.update({key: payload[key] for key in ("role", "created_at", "replaced_by") if key in payload})
-    first = {key: told[key] for key in _FIRST if key in told}
+        fields["summary_kind"] = "summary"
+    fields.update({key: payload[key] for key in ("role", "created_at", "replaced_by") if key in payload})
+    first = {key: fields[key] for key in _FIRST if key in fields}
     derived = _derived(payload, text)
     rest: dict[str, Any] = {}
     if payload.get("kind") == domain_memory.FILES and text in (body, f"{body}\n"):
@@ -159,15 +158,15 @@ def _is_plain_name(key: object) -> bool:
 
 
 def _derived(payload: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """What can be told from a row's first fields and text, and is written only where it is otherwise."""
+    """Return values derived from a row's first fields and text; they are written only if they differ."""
     created = payload.get("created_at")
-    told = payload.get("told_at", created)
+    told_at = payload.get("told_at", created)
     role = payload.get("role", "memory")
     return {
         "hash": domain_memory.text_hash(text),
         "updated_at": created,
         "told_at": created,
-        "valid_from": told,
+        "valid_from": told_at,
         "kind": _KIND_OF_ROLE.get(role, "messages") if isinstance(role, str) else "facts",
         "type": "semantic",
         "source": CONVERSATION,
@@ -178,9 +177,9 @@ def _derived(payload: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, str]] = dict) -> Found:
-    """The row of a file at a place below `entries`, changed last at `moment`; NoFrontMatter says why it has none.
+    """Return the row of a file at a place below `entries`, last changed at `moment`; NoFrontMatter gives the reason.
 
-    `beside` is asked for the walls of a file that names none, in a folder whose name may not tell them.
+    `beside` finds the scope of a file that names none, in a folder whose name may not tell it.
     """
     given, body, notes = _parts(text, place)
     if isinstance(given.get("payload"), dict):
@@ -191,7 +190,7 @@ def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, s
     memory = exact if isinstance(exact, str) and body_of(exact) == body else body
     if not memory:
         raise NoFrontMatter("has no text below its front matter")
-    payload: dict[str, Any] = dict(_walls(given, place, beside))
+    payload: dict[str, Any] = dict(_scope_values(given, place, beside))
     kind, role = layout.kind_in(place)
     if given.get("kind", kind) == domain_memory.FILES and memory == body and exact != body:
         memory += "" if given.get("newline") is False else "\n"
@@ -225,24 +224,24 @@ def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, s
 
 
 def ids_told(text: str, place: str) -> frozenset[str]:
-    """The rows that a file may be of that cannot be read: what its name says, and lines that look like its id's."""
+    """Return the possible row ids of an unreadable file, from its name and from lines that look like an id."""
     is_buried = layout.in_deleted(place)
-    told = re.findall(r"^version_id:[ \t]*[\"']?([^\s\"']+)", text, re.MULTILINE)[:1] if is_buried else []
-    told += [] if told else re.findall(r"^id:[ \t]*[\"']?([^\s\"']+)", text, re.MULTILINE)[:1]
+    ids = re.findall(r"^version_id:[ \t]*[\"']?([^\s\"']+)", text, re.MULTILINE)[:1] if is_buried else []
+    ids += [] if ids else re.findall(r"^id:[ \t]*[\"']?([^\s\"']+)", text, re.MULTILINE)[:1]
     if named := domain_memory.read_id(place.rsplit("/", 1)[-1].removesuffix(layout.SUFFIX).rpartition("__")[2]):
-        told.append(named)
-    return frozenset(told)
+        ids.append(named)
+    return frozenset(ids)
 
 
 def _add_path(payload: dict[str, Any], place: str) -> None:
-    """Let the metadata of an agent's file name the path at which it lies."""
+    """Put the path of an agent's file into its metadata."""
     metadata = payload.get("metadata", {})
     if isinstance(metadata, dict) and (path := layout.path_at(place, metadata.get(domain_memory.FILE_PATH))):
         payload["metadata"] = {**metadata, domain_memory.FILE_PATH: path}
 
 
 def _parts(text: str, place: str) -> tuple[dict[str, Any], str, list[str]]:
-    """What `split` gives; an agent's file may be any text, without front matter too."""
+    """Return what `split` gives; an agent's file may be any text, also without front matter."""
     plain = text.removeprefix("\ufeff")
     if layout.kind_in(place)[0] == domain_memory.FILES and not plain.startswith(FENCE):
         return {}, body_of(plain), []
@@ -262,37 +261,37 @@ def _read_whole(given: dict[str, Any], body: str, notes: list[str]) -> Found:
     return Found(given["id"], {**payload, **extra}, notes)
 
 
-def _walls(given: dict[str, Any], place: str, beside: Callable[[], Mapping[str, str]]) -> dict[str, str]:
-    walls: dict[str, Any] = {axis: given[axis] for axis in SCOPE_FIELDS if given.get(axis) is not None}
+def _scope_values(given: dict[str, Any], place: str, beside: Callable[[], Mapping[str, str]]) -> dict[str, str]:
+    scope: dict[str, Any] = {axis: given[axis] for axis in SCOPE_FIELDS if given.get(axis) is not None}
     if given.get("conversation_id") is not None:
-        walls["run_id"] = given["conversation_id"]
-    if not walls and "/" in place:
+        scope["run_id"] = given["conversation_id"]
+    if not scope and "/" in place:
         folder = place.split("/", maxsplit=1)[0]
-        walls = dict((beside() if layout.is_changed(folder) else {}) or layout.walls_of(folder))
-    if not walls:
+        scope = dict((beside() if layout.is_changed(folder) else {}) or layout.scope_of(folder))
+    if not scope:
         raise NoFrontMatter("names no conversation and lies in no conversation's folder")
-    for axis, value in walls.items():
+    for axis, value in scope.items():
         if isinstance(value, int) and not isinstance(value, bool):
-            walls[axis] = str(value)
+            scope[axis] = str(value)
     try:
-        return Scope(**walls).given()
+        return Scope(**scope).given()
     except InvalidInputError as error:
         raise BrokenFrontMatter(f"has a {error.field} that is none") from None
 
 
 def _id(given: dict[str, Any], place: str, notes: list[str]) -> str:
-    told = given.get("id")
-    if isinstance(told, int) and not isinstance(told, bool):
-        told = str(told)
-    if isinstance(told, str) and told and "\x00" not in told:
-        return told
+    id = given.get("id")
+    if isinstance(id, int) and not isinstance(id, bool):
+        id = str(id)
+    if isinstance(id, str) and id and "\x00" not in id:
+        return id
     name = place.rsplit("/", 1)[-1].removesuffix(layout.SUFFIX)
     notes.append("has no id: it is told from its name")
     return domain_memory.read_id(name.rpartition("__")[2]) or str(uuid5(NAMESPACE_URL, f"perdure:file:{place}"))
 
 
 def _moment(value: object) -> str | None:
-    """A time as text; one that is in the fixed form, as nearly all are, stays as it is."""
+    """Return a time as text; one in the fixed form, as nearly all are, is unchanged."""
     if not isinstance(value, str):
         return None
     try:
@@ -303,9 +302,9 @@ def _moment(value: object) -> str | None:
 
 
 def _overlay(payload: dict[str, Any], given: dict[str, Any], notes: list[str]) -> None:
-    """What the file says of the item's own fields, over what can be told without it."""
-    told = given.get("told_at")
-    if told is not None and (moment := _moment(told)):
+    """Return the file's values of the item's fields over the derived ones."""
+    told_at = given.get("told_at")
+    if told_at is not None and (moment := _moment(told_at)):
         payload["valid_from"] = moment
     for key in given.keys() & _OWN:
         value = given[key]
@@ -324,7 +323,7 @@ _OWN = _FIELDS - {"id", "memory", "created_at", "role", "version_of", "state", "
 
 
 def _checked(key: str, value: Any) -> Any:
-    """The value as the item keeps it, None where it cannot be one of this field's."""
+    """Return the value as the item stores it; None if it is invalid for this field."""
     if key in _TIMES:
         return _moment(value)
     if key in _WORDS or key == "hash":
@@ -340,7 +339,7 @@ def _checked(key: str, value: Any) -> Any:
 
 
 def _add_slots(payload: dict[str, Any], given: dict[str, Any], body: str) -> None:
-    """What the statement says, unless the text is another by now: it would say something else."""
+    """Add the statement's slots, unless the text was changed since."""
     slots = given.get("slots")
     if not isinstance(slots, dict) or slots.get("of") != domain_memory.text_hash(body)[:8]:
         return
@@ -351,7 +350,7 @@ def _add_slots(payload: dict[str, Any], given: dict[str, Any], body: str) -> Non
 
 
 def without_sources(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose text a hand wrote over: nobody said it, and what it was learned from said something else."""
+    """Remove the sources of a row whose text was edited by hand: they say something else."""
     bare = {key: value for key, value in payload.items() if key != "sources"}
     return {**bare, "source": BY_HAND} if bare.get("source") == CONVERSATION else bare
 
@@ -380,7 +379,7 @@ def _add_metadata(payload: dict[str, Any], given: dict[str, Any], notes: list[st
 
 
 def as_item(payload: dict[str, Any]) -> domain_memory.MemoryItem | None:
-    """The memory item of a payload, None where it is none."""
+    """Return the memory item of a payload, or None."""
     try:
         return domain_memory.MemoryItem.from_payload(payload)
     except (TypeError, KeyError, InvalidInputError):

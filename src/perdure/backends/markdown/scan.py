@@ -1,4 +1,4 @@
-"""Scan the files: find them, read them, compare them with the rows of the index, and watch them for changes."""
+"""Scan files: find, read, and compare them with the index, and watch them for changes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ NAME = "memory_index.json"
 
 
 class Entry(NamedTuple):
-    """What is noted of one file."""
+    """Notes about one file."""
 
-    id: str
-    """Of the row (of a tombstone its own, not the memory's)."""
+    id: str  # of the row (of a tombstone its own, not the memory's)
     sha256: str
     mtime_ns: int
     size: int
 
     def stands(self, status: os.stat_result) -> bool:
-        """Whether a file looks as it did."""
+        """Whether a file looks unchanged."""
         return self.mtime_ns == status.st_mtime_ns and self.size == status.st_size
 
 
@@ -53,26 +52,25 @@ def digest(data: bytes) -> str:
 
 
 class Snapshot:
-    """The notes, by path relative to the folder; kept in memory, and written by `save`."""
+    """Notes by path relative to the folder; kept in memory, and written by `save`."""
 
     def __init__(self, root: Path) -> None:
         self._file = root / NAME
         self._entries: dict[str, Entry] = {}
         self._paths: dict[tuple[str, str], str] = {}
-        self.identity = ""
-        """The id of the folder's store."""
+        self.identity = ""  # the id of the folder's store
         self._changed = False
 
     def load(self) -> None:
-        """Read the file; as if there were none where it cannot be read."""
+        """Read the notes; an unreadable file counts as missing."""
         self._entries, self._paths, self.identity, self._changed = {}, {}, "", False
         try:
-            told = json.loads(self._file.read_bytes())
+            noted = json.loads(self._file.read_bytes())
             entries = {
                 str(path): Entry(str(one["id"]), str(one["sha256"]), int(one["mtime_ns"]), int(one["size"]))
-                for path, one in told["files"].items()
+                for path, one in noted["files"].items()
             }
-            identity = told["identity"]
+            identity = noted["identity"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._changed = True
             return
@@ -81,14 +79,14 @@ class Snapshot:
             self._put(path, entry)
 
     def save(self, *, anyway: bool = False) -> None:
-        """Write the file in one step, if something changed; OSError where that cannot be done."""
+        """Write changed notes atomically; OSError if that is impossible."""
         if not (self._changed or anyway):
             return
-        told = {"identity": self.identity, "files": {path: one._asdict() for path, one in self._entries.items()}}
+        noted = {"identity": self.identity, "files": {path: one._asdict() for path, one in self._entries.items()}}
         waiting = self._file.with_name(f"{NAME}.{os.getpid()}.tmp")
         handle = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(told, file, indent=0, separators=(",", ":"))
+            json.dump(noted, file, indent=0, separators=(",", ":"))
         waiting.replace(self._file)
         self._changed = False
 
@@ -96,11 +94,11 @@ class Snapshot:
         return self._entries.get(path)
 
     def path_of(self, home: str, id: str) -> str | None:
-        """The file of a row, below a folder of entries."""
+        """Return a row's file below a folder of entries."""
         return self._paths.get((home, id))
 
     def note(self, path: str, entry: Entry) -> None:
-        """Note a file; the newest file of a row is its file."""
+        """Note a file; a row's newest file is the row's."""
         if self._entries.get(path) != entry:
             self._changed = True
             self.drop(path)
@@ -125,7 +123,7 @@ class Snapshot:
         return [path for path in self._entries if path.startswith(f"{folder}/")]
 
     def within(self, paths: Collection[str]) -> dict[str, str]:
-        """The files noted at or below some paths, each with the id of its row."""
+        """Return the files noted at or below some paths, each with its row's id."""
         if not paths:
             return {}
         wanted = set(paths)
@@ -137,25 +135,22 @@ class Snapshot:
 
 
 def home_of(path: str) -> str:
-    """The folder of entries that a file lies in: `entries`, or `collections/<name>/entries`."""
+    """Return the folder of entries that contains a file: `entries`, or `collections/<name>/entries`."""
     parts = path.split("/", 3)
     return parts[0] if parts[0] == ENTRIES else "/".join(parts[:3])
 
 
-LARGEST = 16 * 1024 * 1024
-"""Bytes that a memory's file may have."""
-_DEEPEST = 64
-"""Folders that a file lies in at most."""
+LARGEST = 16 * 1024 * 1024  # bytes that a memory's file may have
+_DEEPEST = 64  # folders that a file lies in at most
 STAYS = "its memory stays as it was: mend the file and it counts again, or delete the file to delete the memory"
 """What becomes of a memory whose file cannot be read, and what its owner may do."""
-_ASKED = 50
-"""Files that are asked for the walls of one that names none."""
+_ASKED = 50  # files that are asked for the walls of one that names none
 _UNDATED = BOOKKEEPING | {"created_at", "valid_from"}
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One file as it was found."""
+    """One file as found."""
 
     path: str
     entry: Entry
@@ -163,29 +158,27 @@ class Look:
 
 
 class Unread(Exception):
-    """The file is none of a memory; the text is a sentence."""
+    """The file is not a memory's; the text is a sentence."""
 
 
 class Closed(Unread):
-    """The file cannot be read as it is now: that does not say that its memory is gone."""
+    """The file cannot be read now, which does not mean that its memory is gone."""
 
     def __init__(self, sentence: str, ids: frozenset[str] = frozenset()) -> None:
         super().__init__(sentence)
-        self.ids = ids
-        """Rows that it may be of, by its name and by what can be made out of it."""
+        self.ids = ids  # rows that it may be of, by its name and by what can be made out of it
 
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A file that was written to be read, and cannot be."""
+    """A memory file that cannot be parsed."""
 
     path: str
     sentence: str
-    ids: frozenset[str]
-    """Rows that it may be of: the one that it held, else what its name and its text tell."""
+    ids: frozenset[str]  # rows that it may be of: the one that it held, else what its name and its text tell
 
-    def told(self, rows: Collection[str]) -> Problem:
-        """What its owner is told: of a row that there is, that it stays."""
+    def problem(self, rows: Collection[str]) -> Problem:
+        """Return the message for its owner; an existing row stays."""
         if not self.ids.isdisjoint(rows):
             return Problem(self.path, f"{self.sentence}; {STAYS}", holds=True)
         return Problem(self.path, self.sentence)
@@ -193,22 +186,20 @@ class Slip:
 
 @dataclass(slots=True)
 class Trouble:
-    """What could not be read."""
+    """The unreadable files and folders."""
 
     problems: list[Problem] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
-    """Files and folders of which nobody knows what they hold."""
-    slips: list[Slip] = field(default_factory=list)
-    """Files that somebody has broken, by the looks of it."""
+    closed: list[str] = field(default_factory=list)  # files and folders of which nobody knows what they hold
+    slips: list[Slip] = field(default_factory=list)  # files that somebody has broken, by the looks of it
 
     def close(self, path: str, sentence: str) -> None:
-        """Note a file or a folder that cannot be looked into."""
+        """Note a file or folder that cannot be opened."""
         self.closed.append(path)
         self.problems.append(Problem(path.encode("utf-8", "replace").decode(), sentence))
 
 
 def walk(root: Path, folder: str, trouble: Trouble) -> Iterator[tuple[str, os.stat_result]]:
-    """Every file of memories below a folder, by its path relative to the root; nothing outside is ever looked at."""
+    """Yield every memory file below a folder, by its path relative to the root; never looks outside."""
     if folder.count("/") > _DEEPEST:
         trouble.close(folder, f"it lies in more than {_DEEPEST} folders")
         return
@@ -241,7 +232,7 @@ def walk(root: Path, folder: str, trouble: Trouble) -> Iterator[tuple[str, os.st
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name is text, and not bytes of another encoding that Python carries along."""
+    """Whether a name is valid text, not bytes of another encoding that Python passes along."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -250,7 +241,7 @@ def _is_text(name: str) -> bool:
 
 
 def look(root: Path, home: str, path: str) -> Look:
-    """Read one file; Unread says why it is no memory's, FileNotFoundError that it is gone."""
+    """Read one file; Unread says why it is not a memory's, FileNotFoundError that it is gone."""
     data, status = _data(root, path)
     try:
         found = _found(data, path.removeprefix(f"{home}/"), _moment(status), partial(_walls_beside, root, home, path))
@@ -270,15 +261,15 @@ def _found(data: bytes, place: str, moment: str, beside: Callable[[], Mapping[st
 
 
 def _walls_beside(root: Path, home: str, path: str) -> dict[str, str]:
-    """The walls that other files in a conversation's folder name, where these are what its name was made of."""
+    """Return the scope that other files of a conversation's folder name, if the folder's name was made from it."""
     folder = path.removeprefix(f"{home}/").split("/")[0]
     others = (other for other, _ in walk(root, f"{home}/{folder}", Trouble()) if other != path)
     for other in islice(others, _ASKED):
         with suppress(OSError, Unread, NoFrontMatter):
             payload = _found(_data(root, other)[0], other.removeprefix(f"{home}/"), "", dict).payload
-            walls = {axis: payload[axis] for axis in SCOPE_FIELDS if axis in payload}
-            if layout.folder_of(walls) == folder:
-                return walls
+            scope = {axis: payload[axis] for axis in SCOPE_FIELDS if axis in payload}
+            if layout.folder_of(scope) == folder:
+                return scope
     return {}
 
 
@@ -299,7 +290,7 @@ def _data(root: Path, path: str) -> tuple[bytes, os.stat_result]:
 
 
 def _moment(status: os.stat_result) -> str:
-    """When a file was changed last; now, for a time that no calendar has."""
+    """Return when a file was last changed; now, for a time outside of the calendar."""
     try:
         return iso(datetime.fromtimestamp(status.st_mtime_ns // 1000 / 1e6, UTC))
     except (ValueError, OverflowError, OSError):
@@ -307,7 +298,7 @@ def _moment(status: os.stat_result) -> str:
 
 
 def differs(payload: Mapping[str, Any], found: Found) -> bool:
-    """Whether a file says something else than the row of the index, in what people write."""
+    """Whether a file and the index row differ in what people write."""
     but = _UNDATED if found.undated else BOOKKEEPING
     if found.unsigned and not payload.get("sources"):
         but |= {"sources", "source"}
@@ -315,7 +306,7 @@ def differs(payload: Mapping[str, Any], found: Found) -> bool:
 
 
 def kept_row(before: Mapping[str, Any], seen: Look) -> dict[str, Any]:
-    """The row of an edited file: what the index knows better stays as it was."""
+    """Return the row of an edited file, with the index's values where it knows better."""
     payload = dict(seen.found.payload)
     if seen.found.undated:
         payload.update({key: before[key] for key in ("created_at", "valid_from") if key in before})
@@ -326,27 +317,23 @@ def kept_row(before: Mapping[str, Any], seen: Look) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Scan:
-    """What looking at files found, before it is held against the index."""
+    """The result of scanning files, before it is compared with the index."""
 
     home: str
-    standing: dict[str, str] = field(default_factory=dict)
-    """Ids of rows whose files look as noted, with the file."""
-    looked: dict[str, Look] = field(default_factory=dict)
-    """Files that were read, by the id of the row."""
-    gone: set[str] = field(default_factory=set)
-    """Files noted that are not there any more."""
+    standing: dict[str, str] = field(default_factory=dict)  # ids of rows whose files look as noted, with the file
+    looked: dict[str, Look] = field(default_factory=dict)  # files that were read, by the id of the row
+    gone: set[str] = field(default_factory=set)  # files noted that are not there any more
     trouble: Trouble = field(default_factory=Trouble)
-    closed: set[str] = field(default_factory=set)
-    """Ids of rows whose files cannot be read as they are now."""
+    closed: set[str] = field(default_factory=set)  # ids of rows whose files cannot be read as they are now
 
     @property
     def slips(self) -> list[Slip]:
-        """Files that somebody has broken."""
+        """Return the files that somebody has broken."""
         return self.trouble.slips
 
     @property
     def problems(self) -> list[Problem]:
-        """What is to be told of files."""
+        """Return the messages about files."""
         return self.trouble.problems
 
 
@@ -359,10 +346,10 @@ def scan(
     known: frozenset[str] | None = None,
     before: Mapping[str, Look] | None = None,
 ) -> Scan:
-    """Look at files (None: all below `home`), and read those that do not look as noted.
+    """Scan files (None: all below `home`), and read those that changed since they were noted.
 
-    `known` are the ids that the index holds: a file of another is read, however it looks. `before` are files that were
-    read a moment ago, and are not read again where they look the same.
+    `known` are the index's ids: a file of another id is always read. `before` are files read a moment ago, which are
+    not read again if unchanged.
     """
     result = Scan(home)
     if paths is None:
@@ -419,7 +406,7 @@ def _read(result: Scan, root: Path, home: str, path: str, snapshot: Snapshot, *,
 
 
 def _close(result: Scan, path: str, snapshot: Snapshot, error: Closed) -> None:
-    """Note a file that cannot be read, with the rows that it may be of."""
+    """Note an unreadable file, with its possible rows."""
     entry = snapshot.get(path)
     ids = frozenset() if layout.in_deleted(path.removeprefix(f"{result.home}/")) else error.ids
     result.trouble.closed.append(path)
@@ -427,7 +414,7 @@ def _close(result: Scan, path: str, snapshot: Snapshot, error: Closed) -> None:
 
 
 def _holds(root: Path, home: str, snapshot: Snapshot, path: str) -> bool:
-    """Whether a file that was noted holds the row still that it held."""
+    """Whether a noted file still holds its row."""
     entry = snapshot.get(path)
     try:
         return entry is not None and (
@@ -469,25 +456,22 @@ def _some(
     return list(there.items()), noted
 
 
-LONGEST_MS = 1_600
-"""Milliseconds after which a burst is reported although it goes on."""
-REST_MS = 150
-"""Milliseconds without a change that end a burst."""
-_WAKE_MS = 1_000
-"""Milliseconds between two looks at whether to stop."""
+LONGEST_MS = 1_600  # milliseconds after which a burst is reported although it goes on
+REST_MS = 150  # milliseconds without a change that end a burst
+_WAKE_MS = 1_000  # milliseconds between two looks at whether to stop
 _UNFINISHED = (".tmp", "~", ".swp", ".swx")
 
 
 def may_be_memory(name: str) -> bool:
-    """Whether a file or folder may be of memories, by its name: no hidden one, and none that is being written."""
+    """Whether a file or folder name may be of memories: not hidden, and not being written."""
     return not name.startswith(".") and not name.endswith(_UNFINISHED)
 
 
 async def bursts(folder: Path, real: Path, stop: asyncio.Event) -> AsyncGenerator[set[Path], None]:
-    """The paths below a folder that changed, burst by burst, until it is to stop; `real` is the folder resolved.
+    """Yield the changed paths below a folder in bursts until told to stop; `real` is the resolved folder.
 
-    A folder that disappears, as during a `git checkout`, is waited for, and reported as a whole once it is back.
-    DependencyError where the watcher's library is not installed, VectorStoreError where the folder cannot be watched.
+    A folder that disappears, as during a `git checkout`, is awaited and reported as a whole. DependencyError without
+    the watcher's library, VectorStoreError if the folder cannot be watched.
     """
     try:
         from watchfiles import Change, awatch
@@ -517,8 +501,8 @@ async def bursts(folder: Path, real: Path, stop: asyncio.Event) -> AsyncGenerato
             ignore_permission_denied=True,
         )
         try:
-            async with aclosing(watching) as told:
-                async for changes in told:
+            async with aclosing(watching) as bursts:
+                async for changes in bursts:
                     paths = {folder / Path(path).relative_to(real) for _, path in changes}
                     if paths or is_back:
                         yield paths | ({folder} if is_back else set())
@@ -532,7 +516,7 @@ async def bursts(folder: Path, real: Path, stop: asyncio.Event) -> AsyncGenerato
 
 
 def _folder_identity(folder: Path) -> tuple[int, int] | None:
-    """Which folder it is that has this name now; None where there is none."""
+    """Return the identity of the folder that now has this name; None if there is none."""
     try:
         status = folder.stat()
     except OSError:

@@ -1,6 +1,6 @@
-"""What rerankers behind an address share: the key, lists of texts within a service's bounds, answers, failures.
+"""What remote rerankers share: keys, batches within limits, answers, failures.
 
-By plain HTTP: the three services differ in a word or two, and each vendor's client brings its own layer of retries.
+By plain HTTP: the three services differ in a word or two, and each vendor's client adds its own retries.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 
 def readable_query(query: str) -> str:
-    """The query as valid Unicode; InvalidInputError for anything that is no text."""
+    """Return the query as valid Unicode; InvalidInputError if it is not text."""
     if not isinstance(query, str):
         raise InvalidInputError(f"query must be text, not {type(query).__name__}", field="query", value=query)
     return service.readable(query)
 
 
-MOST_TEXTS = 1_000
-"""Texts in one request: Voyage takes no more, Cohere advises against more, Jina names no bound."""
+MOST_TEXTS = 1_000  # texts in one request: Voyage takes no more, Cohere advises against more, Jina names no bound
 MOST_QUERY = 8_000
 """Characters of a query that are sent. They are about 2,000 tokens, as many as Cohere reads of a query (2,048); the
 services count the query once for each text."""
@@ -51,8 +50,8 @@ class HostedSettings(service.ServiceSettings):
 class HostedReranker(Reranker):
     """A reranking model behind POST `base_url`/rerank.
 
-    Construction needs a key, unless `base_url` is one's own (ConfigError); it sends nothing. Failures are
-    RerankerError with the codes of the `openai` language model.
+    Construction sends nothing; ConfigError without a key, unless `base_url` is set. Failures are RerankerError with the
+    codes of the `openai` language model.
     """
 
     hosts: ClassVar[tuple[str, ...]]
@@ -75,9 +74,9 @@ class HostedReranker(Reranker):
         self._service = _Service(self.name, settings, make, RerankerError, key)
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The service's relevance of each text; an empty text or query is read as one space.
+        """Return the service's relevance of each text; empty texts and queries are sent as one space.
 
-        Long lists become several requests, one after the other; of a long query the first MOST_QUERY characters count.
+        Long lists take several requests; of a long query the first MOST_QUERY characters count.
         """
         asked = readable_query(query)[:MOST_QUERY] or " "  # the services refuse an empty text
         shown = [text or " " for text in readable_texts(texts)]
@@ -93,7 +92,7 @@ class HostedReranker(Reranker):
         await self._service.close()
 
     def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
-        """The request, in the words that all three services share."""
+        """Return the request in the format that all three services share."""
         return {"model": self._settings.model, "query": query, "documents": texts}
 
     async def _ask(self, query: str, texts: list[str]) -> list[float]:
@@ -106,7 +105,7 @@ class HostedReranker(Reranker):
 
 
 def batches(query: str, texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[list[str]]:
-    """The texts in order, in lists within both bounds, the query counted once for each; one beyond the bytes alone."""
+    """Yield the texts in order, in lists within both limits, the query counted for each; an oversized text alone."""
     asked = len(query.encode())
     return bounded_batches(texts, lambda text: asked + len(text.encode()), most_size=most_bytes, most_items=most_texts)
 
@@ -121,7 +120,7 @@ class _Answer(BaseModel):
 
 
 def _in_order(results: Sequence[_Result], count: int) -> list[float]:
-    """The scores in the order of the texts, from an answer that is sorted by them; ValueError unless one for each."""
+    """Return the scores in the order of the texts from a sorted answer; ValueError unless there is one for each."""
     by_index = {result.index: result.relevance_score for result in results}
     if len(results) != count or set(by_index) != set(range(count)):
         raise ValueError("not one score for each text")
@@ -129,7 +128,7 @@ def _in_order(results: Sequence[_Result], count: int) -> list[float]:
 
 
 def _key_to_send(settings: HostedSettings, hosts: Sequence[str], variable: str) -> str:
-    """The key in clear, NO_KEY where none is sent: the environment's never goes to a stranger's address."""
+    """Return the key to send, or NO_KEY: the environment's key goes only to the vendor's address."""
     host = service.host_of(settings.base_url)
     own = any(f".{host}".endswith(f".{each}") for each in hosts)
     key = settings.api_key if own or "api_key" in settings.model_fields_set else None
@@ -138,29 +137,25 @@ def _key_to_send(settings: HostedSettings, hosts: Sequence[str], variable: str) 
 
 
 class _StatusError(Exception):
-    """An answer with a status other than success, as it came."""
-
     def __init__(self, response: httpx2.Response) -> None:
         super().__init__(response.status_code)
         self.status = response.status_code
         self.after = service.retry_after(response.headers)
         try:
-            told = response.json()
+            body = response.json()
         except ValueError:
-            told = None
-        told = told if isinstance(told, dict) else {}
+            body = None
+        body = body if isinstance(body, dict) else {}
         # Cohere says `message`, Jina and Voyage `detail`, servers of one's own `error`.
-        error = told.get("message") or told.get("detail") or told.get("error")
+        error = body.get("message") or body.get("detail") or body.get("error")
         page = response.text if not response.text.lstrip().startswith("<") else ""  # no proxy's web page
         self.said = (error if isinstance(error, str) else json.dumps(error) if error else page).strip()
 
 
 class _Service(service.HttpService):
-    """Sends requests by HTTP."""
-
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
         if isinstance(error, _StatusError):
-            return self._told(
+            return self._of_status(
                 error.status, self._clean(error.said), code=service.code_of(error.status), after=error.after
             )
         return super()._translated(sdk, error)

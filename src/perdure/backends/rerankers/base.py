@@ -10,8 +10,8 @@ from typing import ClassVar
 class Reranker(ABC):
     """Scores texts by how well they answer a query, reading both together.
 
-    Construction is cheap: what is heavy is loaded by the first call. Failures are RerankerError; missing weights or
-    drivers are DependencyError, and `unavailable` tells them beforehand.
+    Construction is cheap; the first call loads the model. Failures are RerankerError, or DependencyError for missing
+    weights or drivers, which `unavailable` reports in advance.
     """
 
     name: ClassVar[str]
@@ -19,15 +19,15 @@ class Reranker(ABC):
 
     @abstractmethod
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One finite score for each text, in the order of the texts; higher is better, no texts give no scores.
+        """Return one finite raw score for each text, in order; higher is better.
 
-        The scores are raw: they order the texts of one call and mean nothing beside another query's or another
-        model's. The read path scales them. InvalidInputError for a query or texts that are no text.
+        Scores only order the texts of one call, and cannot be compared between queries or models; the read path scales
+        them. InvalidInputError for a query or texts that are not text.
         """
 
     def unavailable(self) -> str | None:
-        """Why this reranker cannot work here (what to install), or None; must not load a model."""
+        """Return why this reranker cannot work (what to install), or None, without loading a model."""
         return None
 
     async def close(self) -> None:
-        """Let go of every resource."""
+        """Release all resources."""

@@ -12,9 +12,9 @@ from perdure.backends.rerankers._hosted import HostedReranker, HostedSettings
 
 
 class CohereReranker(HostedReranker):
-    """Cohere's models, or those of any service with a compatible POST `base_url`/rerank.
+    """Cohere's models, or any service with a compatible POST `base_url`/rerank; scores lie between 0 and 1.
 
-    The service cuts a long text to its first 4,096 tokens. Scores lie between 0 and 1.
+    The service cuts a long text to its first 4,096 tokens.
     """
 
     name: ClassVar[str] = "cohere"
@@ -24,7 +24,7 @@ class CohereReranker(HostedReranker):
     """The service names no bound on a request as a whole: this one is our own, so that none grows without end."""
 
     class Settings(HostedSettings):
-        """Which model, and where."""
+        """The model and its address."""
 
         model: str = Field(default="rerank-v4.0-fast", min_length=1)
         """The model's name."""

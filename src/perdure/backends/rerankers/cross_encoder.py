@@ -1,4 +1,4 @@
-"""A cross-encoder on ONNX Runtime, run here: without PyTorch, server or key."""
+"""A cross-encoder that runs locally on ONNX Runtime, without PyTorch, server or key."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SHIFTED = {"roberta", "xlm-roberta", "camembert", "mpnet"}
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The two files that make a cross-encoder."""
+    """The two files of a cross-encoder."""
 
     graph: Path
     tokenizer: Path
@@ -53,37 +53,35 @@ class ModelFiles:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What config.json says; None where it says nothing."""
+    """The content of config.json; None for missing values."""
 
-    padding: int | None = None
-    """The number of the padding token."""
-    most_tokens: int | None = None
-    """The longest pair, in tokens, for which the model has positions."""
+    padding: int | None = None  # the number of the padding token
+    most_tokens: int | None = None  # the longest pair, in tokens, for which the model has positions
 
 
 def find_model(folder: Path) -> ModelFiles | None:
-    """The first graph of GRAPHS that lies in the folder, with the tokenizer; None if either is missing."""
+    """Return the first graph of GRAPHS in the folder, with the tokenizer; None if either is missing."""
     graph = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
     tokenizer = folder / TOKENIZER
     return ModelFiles(graph, tokenizer) if graph and tokenizer.is_file() else None
 
 
 def model_config(files: ModelFiles) -> ModelConfig:
-    """What the config.json beside the tokenizer says; nothing without a readable one: the tokenizer knows enough."""
+    """Return the config.json beside the tokenizer; empty if unreadable, because the tokenizer knows enough."""
     try:
-        told = json.loads((files.tokenizer.parent / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((files.tokenizer.parent / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ModelConfig()
-    if not isinstance(told, dict):
+    if not isinstance(config, dict):
         return ModelConfig()
-    padding, positions = _count(told.get("pad_token_id")), _count(told.get("max_position_embeddings"))
-    if positions and told.get("model_type") in _SHIFTED:
+    padding, positions = _count(config.get("pad_token_id")), _count(config.get("max_position_embeddings"))
+    if positions and config.get("model_type") in _SHIFTED:
         positions -= (padding or 0) + 1
     return ModelConfig(padding, positions or None)
 
 
 def downloaded_folder(model: str, cache_dir: Path) -> Path:
-    """Where a download of the model lies: under its whole name, so that two owners' models never meet."""
+    """Return a model's download folder, named in full so that models of different owners never collide."""
     return cache_dir / "rerankers" / model
 
 
@@ -111,7 +109,7 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 class Pair(NamedTuple):
-    """A query and a text as the model reads them: token numbers, and for each which of the two it belongs to."""
+    """A query and a text for the model: token ids, and for each which of the two it belongs to."""
 
     ids: Sequence[int]
     types: Sequence[int]
@@ -123,7 +121,7 @@ Tokenize = Callable[[str, str], Pair]
 class CrossEncoder:
     """One loaded model; any number of threads may call `score` at once.
 
-    RerankerError for a graph that asks for what is not known, or gives other than one logit or two for each pair.
+    RerankerError for a graph with unknown inputs, or with other outputs than one or two logits for each pair.
     """
 
     def __init__(self, session: Session, tokenize: Tokenize, *, padding: int, batch_size: int) -> None:
@@ -139,7 +137,7 @@ class CrossEncoder:
         self._output = _output(session)
 
     def score(self, query: str, texts: Sequence[str], given_up: Callable[[], bool]) -> list[float]:
-        """The logit of each text, in the order of the texts; what is missing is 0 once `given_up` says so."""
+        """Return the logit of each text, in order; those not computed when `given_up` returns true are 0."""
         logits = np.zeros(len(texts))
         pairs = [self._tokenize(query, text) for text in texts]
         for batch in batches([len(pair.ids) for pair in pairs], RUN_TOKENS, RUN_COST, self._batch_size):
@@ -149,7 +147,7 @@ class CrossEncoder:
         return [float(logit) for logit in logits]
 
     def run(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """The logits of pairs, of shape (len(pairs),), in one run of the session."""
+        """Return the logits of pairs, of shape (len(pairs),), in one run."""
         shape = len(pairs), max(len(pair.ids) for pair in pairs)
         ids = np.full(shape, self._padding, dtype=np.int64)
         mask, types = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -174,9 +172,9 @@ class CrossEncoder:
 
 
 def load_model(files: ModelFiles, *, max_length: int, batch_size: int, threads: int) -> CrossEncoder:
-    """The model, loaded; RerankerError if a file cannot be read or the graph is no cross-encoder's.
+    """Load the model; RerankerError if a file is unreadable or the graph is not a cross-encoder's.
 
-    A pair is cut to `max_length` tokens, the longer of the two first; to fewer if the model has positions for fewer.
+    Pairs are cut to `max_length` tokens, the longer text first; to fewer if the model has fewer positions.
     """
     from tokenizers import Tokenizer  # heavy driver: on first use only
 
@@ -206,7 +204,7 @@ def _tokenize_with(tokenizer: Any, most_tokens: int, padding: int) -> Tokenize:
 
 
 def _output(session: Session) -> str:
-    """The output named `logits`, else one of one number or two for each pair, else one that does not say how many."""
+    """Return the output named `logits`, else one with one or two numbers for each pair, else one of unknown size."""
     shapes: dict[str, list[Any]] = {node.name: node.shape for node in session.get_outputs()}
     fitting = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] in (1, 2)]
     unsaid = [name for name, shape in shapes.items() if len(shape) == 2 and not isinstance(shape[1], int)]
@@ -219,7 +217,6 @@ def _output(session: Session) -> str:
 # Fetches a cross-encoder from the Hugging Face hub: the only code of `cross_encoder` that uses the network.
 
 __all__ = ["HUB", "Progress", "download"]
-
 HUB = "https://huggingface.co"
 ADVICE = ". Or set reranker.config.path to a folder that holds the model"
 
@@ -243,13 +240,12 @@ class _Repository(BaseModel):
 def download(
     model: str, target: Path, progress: Progress | None = None, *, base_url: str = HUB, timeout: float = 30.0
 ) -> Path:
-    """Fill the folder `target` with the model of that name and return it; whole files are not fetched again.
+    """Download the model of that name into the folder `target` and return it; complete files are not downloaded again.
 
-    The hub is asked once what the repository holds: its commit, and size and digest of every file. A broken connection
-    is taken up where it broke, and a file takes its name only when size and digest are right, so that `target` never
-    holds half a file. `timeout` is in seconds, without an answer. RerankerError (code `download_failed`) without
-    network, for a repository without a cross-encoder and for wrong content; ConfigError for a `model` that is no name,
-    a `base_url` that is no http address or a folder that cannot be written.
+    The hub is asked once for the repository's commit, and the size and digest of every file. An interrupted download
+    resumes, and a file gets its name once size and digest are right. `timeout` is in seconds without an answer.
+    RerankerError (code `download_failed`) without network, for a repository without a cross-encoder and for wrong
+    content; ConfigError for a bad `model` name, `base_url` or folder.
     """
     if not re.fullmatch(NAME, model):
         raise ConfigError(f"model must be a name such as owner/name, not {model!r}", field="model", value=model)
@@ -262,7 +258,7 @@ def download(
 
 
 def _wanted(repository: _Repository, model: str) -> Iterator[RemoteFile]:
-    """The files that make the cross-encoder, the smallest first; the weights beside a graph over 2 GB included."""
+    """Return the cross-encoder's files, the smallest first, including the separate weights of a graph over 2 GB."""
     found = {sibling.name: sibling for sibling in repository.siblings}
     graph = next((name for name in GRAPHS if name in found), None)
     if graph is None or TOKENIZER not in found:
@@ -288,21 +284,20 @@ def _failure(what: str) -> RerankerError:
     return RerankerError(what, code="download_failed")
 
 
-DEFAULT = "Xenova/ms-marco-MiniLM-L-6-v2"
-"""The default model: ms-marco-MiniLM-L-6-v2 of sentence-transformers, as ONNX."""
+DEFAULT = "Xenova/ms-marco-MiniLM-L-6-v2"  # the default model: ms-marco-MiniLM-L-6-v2 of sentence-transformers, as ONNX
 
 
 class CrossEncoderReranker(Reranker):
     """A cross-encoder from the Hugging Face hub or a folder; scores are its raw logits.
 
-    Nothing is loaded before the first texts, and nothing is ever fetched but by `download`. DependencyError if
-    something is missing (`unavailable` says beforehand) and RerankerError if the model cannot be read or run.
+    The first texts load it; only `download` uses the network. DependencyError if something is missing (see
+    `unavailable`), RerankerError if the model cannot be read or run.
     """
 
     name: ClassVar[str] = "cross_encoder"
 
     class Settings(BaseModel):
-        """Which model, where it lies, and how much of a pair it reads."""
+        """The model, its location, and how much of a pair it reads."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -327,7 +322,7 @@ class CrossEncoderReranker(Reranker):
         self._lock = threading.Lock()
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The logit of each text; a cancelled call stops the work after the run that is under way."""
+        """Return the logit of each text; cancellation stops the work after the current run."""
         asked, readable = readable_query(query), readable_texts(texts)
         if not readable:
             return []
@@ -353,11 +348,11 @@ class CrossEncoderReranker(Reranker):
         base_url: str = HUB,
         timeout: float = 30.0,
     ) -> Path:
-        """Fetch the model into `target`, by default the folder where cross_encoder looks for it; return the folder.
+        """Download the model into `target`, by default the folder where cross_encoder looks for it; return the folder.
 
-        `model` and `cache_dir` are the settings of those names. Blocks; the only call that uses the network. On the way
-        it calls `progress(file, bytes_done, bytes_total)`.
-        RerankerError (code `download_failed`) without network or with wrong content, ConfigError for a wrong name.
+        `model` and `cache_dir` are the settings of those names. Blocks, and calls `progress(file, bytes_done,
+        bytes_total)`; nothing else uses the network. RerankerError (code `download_failed`) without network or with
+        wrong content, ConfigError for a wrong name.
         """
         if target is None:
             cache_dir = cache_dir or user_cache_dir()

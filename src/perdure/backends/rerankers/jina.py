@@ -12,10 +12,10 @@ from perdure.backends.rerankers._hosted import HostedReranker, HostedSettings
 
 
 class JinaReranker(HostedReranker):
-    """Jina AI's models, or those of any service with a compatible POST `base_url`/rerank (vLLM, Infinity).
+    """Jina AI's models, or any service with a compatible POST `base_url`/rerank (vLLM, Infinity).
 
-    A model that reads all texts of a request at once (jina-reranker-v3) scores a text by its company too: its scores
-    of two requests do not compare well, so keep lists within `batch_size`.
+    A model that reads all texts of a request together (jina-reranker-v3) gives scores that depend on them, so keep
+    lists within `batch_size`.
     """
 
     name: ClassVar[str] = "jina"
@@ -25,7 +25,7 @@ class JinaReranker(HostedReranker):
     """The service names no bound on a request as a whole: this one is our own, so that none grows without end."""
 
     class Settings(HostedSettings):
-        """Which model, and where."""
+        """The model and its address."""
 
         model: str = Field(default="jina-reranker-v2-base-multilingual", min_length=1)
         """The model's name."""

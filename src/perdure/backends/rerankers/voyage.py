@@ -14,7 +14,7 @@ from perdure.backends.rerankers._hosted import HostedReranker, HostedSettings
 class VoyageReranker(HostedReranker):
     """Voyage AI's models, at its own address or at MongoDB's (https://ai.mongodb.com/v1).
 
-    The service cuts what is longer than its model reads. Scores lie between 0 and 1.
+    Scores lie between 0 and 1. The service cuts what is longer than its model reads.
     """
 
     name: ClassVar[str] = "voyage"
@@ -25,7 +25,7 @@ class VoyageReranker(HostedReranker):
     each text; a token is at least one byte."""
 
     class Settings(HostedSettings):
-        """Which model, and where."""
+        """The model and its address."""
 
         model: str = Field(default="rerank-2.5", min_length=1)
         """The model's name."""

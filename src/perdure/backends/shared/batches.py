@@ -1,4 +1,4 @@
-"""Lists within a service's bounds."""
+"""Lists within a service's limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 def bounded_batches(
     items: Iterable[T], size_of: Callable[[T], int], *, most_size: int, most_items: int = sys.maxsize
 ) -> Iterator[list[T]]:
-    """Split items, in order, into lists within both bounds; an item beyond `most_size` stands alone."""
+    """Split items, in order, into lists within both limits; an item beyond `most_size` is alone."""
     batch: list[T] = []
     total = 0
     for item in items:

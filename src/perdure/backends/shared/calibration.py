@@ -1,8 +1,8 @@
 """Calibrate raw cosine to a score that means the same for every embedder.
 
-Cosines of two models cannot be compared, and none of them reads as "how sure": with all-MiniLM-L6-v2 a right answer
-often lies at 0.3. A calibration is a strictly rising line from (-1, 0) to (1, 1) through points that were fitted to
-labelled pairs of query and memory. It changes no order.
+Cosines of two models cannot be compared: with all-MiniLM-L6-v2 a right answer often lies at 0.3. A calibration is a
+strictly rising line from (-1, 0) to (1, 1) through points fitted to labelled pairs of query and memory. It keeps the
+order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perdure.domain.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A piecewise linear map [-1, 1] -> [0, 1], strictly increasing; ConfigError for points that do not rise."""
+    """A strictly increasing piecewise linear map [-1, 1] -> [0, 1]; ConfigError for points that do not rise."""
 
     cosines: tuple[float, ...]
     scores: tuple[float, ...]
@@ -34,7 +34,7 @@ class Calibration:
             raise ConfigError("there must be one score for each cosine", field="scores", value=self.scores)
 
     def __call__(self, similarity: float) -> float:
-        """The score of a cosine; one beyond [-1, 1] counts as the end, one that is no number scores 0."""
+        """Return the score of a cosine, clipped to [-1, 1]; NaN scores 0."""
         if math.isnan(similarity) or similarity <= -1.0:
             return 0.0
         if similarity >= 1.0:
@@ -47,6 +47,6 @@ class Calibration:
 
     @classmethod
     def read(cls, package: str, file: str) -> Calibration:
-        """The calibration in a JSON data file of a package, an object with the lists `cosines` and `scores`."""
+        """Read a calibration from a package's JSON file with the lists `cosines` and `scores`."""
         data = json.loads(files(package).joinpath(file).read_text(encoding="utf-8"))
         return cls(tuple(map(float, data["cosines"])), tuple(map(float, data["scores"])))

@@ -19,8 +19,7 @@ GOOGLE_ADDRESS = "https://generativelanguage.googleapis.com"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """The variable that perdure documents, and the vendor's other name for it."""
 
-_VERSION = "v1beta"
-"""The version of the interface that the vendor's client speaks."""
+_VERSION = "v1beta"  # the version of the interface that the vendor's client speaks
 _REFUSED_KEYS = ("API_KEY_INVALID", "API_KEY_EXPIRED")
 """Reasons (google.rpc.ErrorInfo) that come with the status of a wrong request."""
 _MISREAD = (ValidationError, json.JSONDecodeError, TypeError, AttributeError, KeyError)
@@ -29,21 +28,21 @@ _MISREAD = (ValidationError, json.JSONDecodeError, TypeError, AttributeError, Ke
 
 @dataclass(frozen=True, slots=True)
 class GoogleClient:
-    """The vendor's client, and the connections that it was given."""
+    """The vendor's client with its connections."""
 
     genai: genai.Client
     connections: httpx2.AsyncClient
 
 
 def google_key(key: SecretStr | None, base_url: str | None, section: str) -> str:
-    """The key in clear; ConfigError without one, unless the address is one's own."""
+    """Return the key in clear; ConfigError without one, unless `base_url` is set."""
     needed = base_url is None or host_of(base_url) == host_of(GOOGLE_ADDRESS)
     advice = ", or set base_url to a service of your own"
     return key_or_fail(key, needed=needed, section=section, variable=KEY_VARIABLES[0], advice=advice)
 
 
 def google_client(sdk: Any, key: str, base_url: str | None) -> GoogleClient:
-    """A client that sends the key in a header, asks once, and leaves time limits to its user."""
+    """Make a client that sends the key in a header, without retries or time limits of its own."""
     import httpx2
 
     # Connections of our own: the client would otherwise take aiohttp where that is installed, and fail in its words.
@@ -53,7 +52,7 @@ def google_client(sdk: Any, key: str, base_url: str | None) -> GoogleClient:
 
 
 class GoogleService(Service[GoogleClient]):
-    """Sends requests by Google's client."""
+    """Calls Google's client."""
 
     sdk: ClassVar[str] = "google.genai"
 
@@ -80,7 +79,7 @@ class GoogleService(Service[GoogleClient]):
             code = "quota"  # no wait of a minute fills it
         asked = retry_after(getattr(error.response, "headers", None) or {})
         after = asked if asked is not None else _retry_info(details)
-        return self._told(status, self._clean(str(error.message or "").strip()), code=code, after=after)
+        return self._of_status(status, self._clean(str(error.message or "").strip()), code=code, after=after)
 
     async def _closed(self, client: GoogleClient) -> None:
         client.genai.close()
@@ -88,21 +87,21 @@ class GoogleService(Service[GoogleClient]):
 
 
 def _details(body: Any) -> list[Mapping[str, Any]]:
-    """The details of a google.rpc.Status, or none."""
+    """Return the details of a google.rpc.Status, or none."""
     status = body.get("error") if isinstance(body, dict) else None
     details = status.get("details") if isinstance(status, dict) else None
     return [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
 
 
 def _quotas(detail: Mapping[str, Any]) -> list[str]:
-    """The names of the quotas that a google.rpc.QuotaFailure speaks of."""
+    """Return the names of the quotas in a google.rpc.QuotaFailure."""
     violations = detail.get("violations")
     found = violations if isinstance(violations, list) else []
     return [str(each.get("quotaId") or "") for each in found if isinstance(each, dict)]
 
 
 def _retry_info(details: list[Mapping[str, Any]]) -> float | None:
-    """The seconds that a google.rpc.RetryInfo asks for ("17s", "0.5s")."""
+    """Return the seconds of a google.rpc.RetryInfo ("17s", "0.5s")."""
     for detail in details:
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and delay.endswith("s"):

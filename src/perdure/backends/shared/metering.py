@@ -1,4 +1,4 @@
-"""Token usage: providers report every answer, and a meter around the work adds them up."""
+"""Token usage: providers report every answer, and an open meter adds them up."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from perdure.domain.event import Usage
 
 # What tokens cost, by the vendors' published prices as the package genai-prices carries them; nothing is fetched.
 
-_VENDORS = {"azure_openai": "azure"}
-"""Providers that genai-prices knows by another name."""
+_VENDORS = {"azure_openai": "azure"}  # providers that genai-prices knows by another name
 
 
 def cost(provider: str, model: str, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0) -> float | None:
-    """US dollars for one call; None where the model's price, or the package, is not there."""
+    """Return the US dollars of one call; None if the model's price, or the package, is missing."""
     try:
         from genai_prices import Usage, calc_price  # 0.1 s, and only for those who pay
     except ImportError:
@@ -29,7 +28,7 @@ def cost(provider: str, model: str, input_tokens: int, output_tokens: int = 0, c
 
 
 class Meter:
-    """Adds up what is spent while it is open, also in other tasks and threads that the work began."""
+    """Adds up usage while it is open, also from tasks and threads started meanwhile."""
 
     def __init__(self) -> None:
         self._usage = Usage()
@@ -37,12 +36,12 @@ class Meter:
 
     @property
     def usage(self) -> Usage:
-        """The sum so far."""
+        """Return the sum so far."""
         with self._guard:
             return self._usage
 
     def add(self, usage: Usage) -> None:
-        """Count this too."""
+        """Add usage."""
         with self._guard:
             self._usage += usage
 
@@ -52,10 +51,7 @@ _open_meters: ContextVar[tuple[Meter, ...]] = ContextVar("perdure_meters", defau
 
 @contextmanager
 def metered() -> Iterator[Meter]:
-    """A meter for what the work inside spends; one inside another counts for both.
-
-    Tasks inherit the meters that were open when they began, and two tasks with meters of their own never mix.
-    """
+    """Open a meter for the work inside; nested meters both count, and tasks inherit their creator's meters."""
     meter = Meter()
     token = _open_meters.set((*_open_meters.get(), meter))
     try:
@@ -65,10 +61,7 @@ def metered() -> Iterator[Meter]:
 
 
 def generated(provider: str, model: str, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> None:
-    """Report an answered call of a language model to every open meter; without one, nothing happens.
-
-    No input tokens: the service did not count, and what the call cost is not known.
-    """
+    """Report a language model's call to every open meter; None as input tokens means that the cost is unknown."""
     if meters := _open_meters.get():
         price = cost(provider, model, input_tokens, output_tokens, cached_tokens) if input_tokens else None
         usage = Usage(1, input_tokens, output_tokens, cached_tokens, cost=price)
@@ -77,7 +70,7 @@ def generated(provider: str, model: str, input_tokens: int, output_tokens: int, 
 
 
 def embedded(provider: str, model: str, tokens: int) -> None:
-    """Report an answered call of an embedder in the same way."""
+    """Report an embedder's call to every open meter."""
     if meters := _open_meters.get():
         usage = Usage(embedding_tokens=tokens, cost=cost(provider, model, tokens) if tokens else None)
         for meter in meters:

@@ -1,9 +1,9 @@
-"""Micro-batching: texts of several callers share a run of a local model when they wait at the same time.
+"""Micro-batching: texts of concurrent callers share a run of a local model.
 
 A run over eight short texts costs two thirds of eight runs (benchmarks/encoder.py). Nobody waits for company: a request
-that finds a free runner begins at once, and what arrives while all runners are busy is put together. A single text is a
-query and goes before longer lists, which are cut into short runs. Where lists hold all runners, one more takes the
-queries alone, so that a search does not wait for an import.
+starts at once if a runner is free, and requests that arrive while all are busy are combined. A single text is a query
+and goes before lists, which are cut into short runs. If lists hold all runners, one more runner takes the queries, so
+that a search does not wait for an import.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from perdure.backends.blocking import start_blocking
 from perdure.domain.errors import EmbeddingError
 
-MOST_JOBS = 16
-"""Requests in one run at most."""
-
+MOST_JOBS = 16  # requests in one run at most
 RUN_TOKENS = 96
 """Tokens in one run, padding included, unless a single text is longer: some 25 ms of MiniLM on one core, so long may a
 request wait for a run that has begun. Runs of any length would save a twentieth (benchmarks/encoder.py --sweep)."""
@@ -33,9 +31,7 @@ request wait for a run that has begun. Runs of any length would save a twentieth
 QUERY_TURNS = 8
 """Runs of queries in a row, after which a waiting list gets one: it is late under load, but never left out."""
 
-TOKENIZE_AT_ONCE = 32
-"""Texts of lists that are tokenized between two runs."""
-
+TOKENIZE_AT_ONCE = 32  # texts of lists that are tokenized between two runs
 Tokens = list[list[int]]
 Tokenize = Callable[[str], list[int]]
 Run = Callable[[Tokens], NDArray[np.float32]]
@@ -44,14 +40,14 @@ Cut = Callable[[Sequence[int]], list[list[int]]]
 
 
 def usable_cores() -> int:
-    """The processor cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class _Job:
-    """The texts of one request, the vectors found so far, and who waits for them."""
+    """The texts of one request, the vectors found so far, and its callers."""
 
     __slots__ = ("future", "is_settled", "loop", "run", "runs", "texts", "tokens", "vectors")
 
@@ -72,18 +68,18 @@ class _Job:
         return self.is_settled or self.future.done() or self.loop.is_closed()
 
     def tokenize(self, tokenize: Tokenize, cut: Cut) -> None:
-        """Tokenize the next texts, and cut all of them into runs once they are done."""
+        """Tokenize the next texts, and cut all of them into runs when they are complete."""
         done = len(self.tokens)
         self.tokens += [tokenize(text) for text in self.texts[done : done + TOKENIZE_AT_ONCE]]
         if len(self.tokens) == len(self.texts):
             self.runs.extend(cut([len(ids) for ids in self.tokens]))
 
     def next_tokens(self) -> Tokens:
-        """The token ids of the next run."""
+        """Return the token ids of the next run."""
         return [self.tokens[position] for position in self.runs[0]]
 
     def keep(self, vectors: NDArray[np.float32]) -> None:
-        """Take over the vectors of the next run, which is done then."""
+        """Store the vectors of the next run, and go to the one after."""
         self.vectors[self.runs.popleft()] = vectors
 
 
@@ -91,13 +87,12 @@ Outcome = tuple[_Job, BaseException | None]
 
 
 class MicroBatcher:
-    """Queue in front of a model that runs here; for any number of threads and event loops.
+    """The queue of a local model, for any number of threads and event loops.
 
-    Every request brings `run`, the same one, which gives vectors of shape (n, dimension) for n lists of token ids and
-    may be called by `runners` threads and one more at once. The batcher keeps it no longer than the request, so that a
-    model goes with its last user. A list (`embed_batch`) occupies one runner at a time: one call takes one core.
-    `run_cost` is the padding, in tokens, up to which a text joins a run; with `merges` off every request has runs of
-    its own.
+    Every request brings the same `run`, which returns vectors of shape (n, dimension) for n lists of token ids; up to
+    `runners` threads and one more call it. The batcher does not keep it, so that a model is freed with its last user. A
+    list (`embed_batch`) uses one runner at a time, and so one core. `run_cost` is the padding, in tokens, up to which a
+    text joins a run, None for a model that needs no padding; without `merges` every request has its own runs.
     """
 
     def __init__(
@@ -106,7 +101,7 @@ class MicroBatcher:
         cut: Cut,
         *,
         dimension: int,
-        run_cost: float,
+        run_cost: float | None,
         runners: int | None = None,
         merges: bool = True,
     ) -> None:
@@ -115,8 +110,7 @@ class MicroBatcher:
         self._run_cost = run_cost
         self._runners = runners or usable_cores()
         self._most_jobs = MOST_JOBS if merges else 1
-        self.stale = False
-        """Whether the process forked while the model ran: the copy in the child must not be used."""
+        self.stale = False  # whether the process forked while the model ran: the copy in the child must not be used
         self._reset()
         _batchers.add(self)
 
@@ -124,25 +118,22 @@ class MicroBatcher:
         self._lock = threading.Lock()
         self._queries: deque[_Job] = deque()
         self._lists: deque[_Job] = deque()
-        self._active = 0
-        """Runners that take whatever waits."""
-        self._on_lists = 0
-        """Those of them that are at a list."""
-        self._has_extra = False
-        """Whether there is one more, for queries alone."""
+        self._active = 0  # runners that take whatever waits
+        self._on_lists = 0  # those of them that are at a list
+        self._has_extra = False  # whether there is one more, for queries alone
         self._query_turns = 0
 
     def after_fork(self) -> None:
-        """Begin anew in a forked child, which has none of the threads and none of the callers."""
+        """Reset in a forked child, which has none of the threads and callers."""
         self.stale = self.stale or self._active > 0 or self._has_extra
         self._reset()
 
     async def embed(self, text: str, run: Run) -> NDArray[np.float32]:
-        """The vector of one text, of shape (dimension,), before all lists that wait."""
+        """Return the vector of one text, of shape (dimension,), before all waiting lists."""
         return np.asarray((await self._ask(_Job([text], self._dimension, run)))[0], dtype=np.float32)
 
     async def embed_batch(self, texts: Sequence[str], run: Run) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension), in the order of the texts; a single text is a query."""
+        """Return vectors of shape (len(texts), dimension), in order; a single text counts as a query."""
         if not texts:
             return np.empty((0, self._dimension), dtype=np.float32)
         return await self._ask(_Job(texts, self._dimension, run))
@@ -161,7 +152,7 @@ class MicroBatcher:
         return await job.future
 
     def _claim_runner(self, is_query: bool) -> Callable[[], None] | None:
-        """The runner to start for a request, if there may be one more; the lock is held."""
+        """Return the runner to start for a request, if another is allowed; the lock is held."""
         if self._active < self._runners:
             self._active += 1
             return self._run_all
@@ -182,7 +173,7 @@ class MicroBatcher:
             raise
 
     def _run_all(self) -> None:
-        """Run what waits until nothing does, in a thread."""
+        """Run all waiting requests, in a thread."""
         while taken := self._take():
             is_list = len(taken[0].texts) > 1
             self._serve(taken)
@@ -192,7 +183,7 @@ class MicroBatcher:
                     self._on_lists -= 1
 
     def _run_queries(self) -> None:
-        """Run the queries that wait until none does, in a thread, while the other runners are at lists."""
+        """Run all waiting queries, in a thread, while the other runners work on lists."""
         while taken := self._take_queries():
             self._serve(taken)
             del taken
@@ -205,7 +196,7 @@ class MicroBatcher:
         _settle(outcomes)
 
     def _take(self) -> list[_Job]:
-        """The requests to look at next, off their queue; nothing, and this runner is no more, if none waits."""
+        """Take the next requests from their queue; if none wait, return nothing and end this runner."""
         with self._lock:
             while self._queries or self._lists:
                 is_late = self._query_turns >= QUERY_TURNS and bool(self._lists)
@@ -218,7 +209,7 @@ class MicroBatcher:
             return []
 
     def _take_queries(self) -> list[_Job]:
-        """The queries to look at next; nothing, and the extra runner is no more, if none waits."""
+        """Take the next queries; if none wait, return nothing and end the extra runner."""
         with self._lock:
             taken = self._take_from(self._queries)
             self._has_extra = bool(taken)
@@ -238,7 +229,7 @@ class MicroBatcher:
         return taken
 
     def _turn(self, taken: list[_Job]) -> list[Outcome]:
-        """Tokenize what was taken, run the oldest with those that fit, and put the others back."""
+        """Tokenize the taken requests, run the oldest with those that fit, and put the others back."""
         outcomes: list[Outcome] = []
         ready: list[_Job] = []
         unready: list[_Job] = []
@@ -260,7 +251,7 @@ class MicroBatcher:
         return outcomes
 
     def _put_back(self, jobs: list[_Job]) -> None:
-        """Give requests back the places that they had, and let another runner see to them."""
+        """Return requests to their places, and let another runner take them."""
         if not jobs:
             return
         with self._lock:
@@ -272,13 +263,13 @@ class MicroBatcher:
                 self._start(runner)
 
     def _put_last(self, jobs: list[_Job]) -> None:
-        """Queue unfinished lists behind the others: lists take turns. The runner that calls this goes on."""
+        """Queue unfinished lists behind the others, so that lists take turns; the calling runner goes on."""
         if jobs:
             with self._lock:
                 self._lists.extend(jobs)
 
     def _run_together(self, members: list[_Job]) -> list[Outcome]:
-        """Run the next part of each request; if that fails, of each alone, so that an error is its own caller's."""
+        """Run the next part of each request together; if that fails, each alone, so that errors stay apart."""
         if not members:
             return []
         parts = [job.next_tokens() for job in members]
@@ -295,13 +286,22 @@ class MicroBatcher:
         return [(job, None) for job in members if not job.runs]
 
 
-def fitting(parts: Sequence[Tokens], run_cost: float, most_tokens: int = RUN_TOKENS) -> list[int]:
-    """The places of the parts that are read in one run: the first, and those nearest to it in length that fit.
+def fitting(parts: Sequence[Tokens], run_cost: float | None, most_tokens: int = RUN_TOKENS) -> list[int]:
+    """Return the places of the parts for one run: the first, and those closest to it in length that fit.
 
-    A part joins if that pads no more than `run_cost` tokens and the run stays within `most_tokens`, padding included.
+    A part joins if that adds at most `run_cost` tokens of padding, and the run stays within `most_tokens`. Without
+    padding (None) the parts that fit are taken in their order.
     """
     if not parts:
         return []
+    if run_cost is None:
+        chosen, tokens = [0], sum(map(len, parts[0]))
+        for place, part in enumerate(parts[1:], 1):
+            own_tokens = sum(map(len, part))
+            if tokens + own_tokens <= most_tokens:
+                chosen.append(place)
+                tokens += own_tokens
+        return chosen
     widths = [max(map(len, part)) for part in parts]
     width, count = widths[0], len(parts[0])
     chosen = [0]
@@ -316,7 +316,7 @@ def fitting(parts: Sequence[Tokens], run_cost: float, most_tokens: int = RUN_TOK
 
 
 def _settle(outcomes: list[Outcome]) -> None:
-    """Tell every caller, with one call into each event loop."""
+    """Settle every caller, with one call into each event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
     for job, error in outcomes:
         if not job.is_settled:

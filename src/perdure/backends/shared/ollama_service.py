@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     import httpx
     import ollama
 
-LOCAL = "http://localhost:11434"
-"""Where the server listens unless it is told otherwise (OLLAMA_HOST in Ollama's FAQ)."""
+LOCAL = "http://localhost:11434"  # where the server listens unless it is told otherwise (OLLAMA_HOST in Ollama's FAQ)
 PORT = 11434
-HOSTED = "ollama.com"
-"""Ollama's own service, the only place where a key is demanded."""
+HOSTED = "ollama.com"  # Ollama's own service, the only place where a key is demanded
 PATH, LENGTH = "path", "length"
 """What a RefusedError names: an address that the server does not have, a text that the model cannot hold."""
 
@@ -31,16 +29,16 @@ _ANSWERS = ("ChatResponse", "EmbedResponse", "EmbeddingsResponse")
 
 
 def server_address() -> str:
-    """The address in OLLAMA_HOST, else LOCAL; ConfigError for one that has no meaning."""
+    """Return the address in OLLAMA_HOST, else LOCAL; ConfigError for an invalid one."""
     host = service.text_from("OLLAMA_HOST")
     return LOCAL if host is None else address_of(host)
 
 
 def address_of(host: str) -> str:
-    """An address from any form of OLLAMA_HOST: `host`, `host:port`, `:port`, `http://host`, with or without a path.
+    """Return the address from any form of OLLAMA_HOST: `host`, `host:port`, `:port`, `http://host`, or with a path.
 
-    Port 11434 without a scheme, else the scheme's own, as Ollama reads it; an address to listen on everywhere becomes
-    this machine's. ConfigError for anything else.
+    Port 11434 without a scheme, else the scheme's own, as in Ollama; an address to listen on everywhere becomes this
+    machine's. ConfigError for anything else.
     """
     scheme, separator, rest = host.partition("://")
     if not separator:
@@ -72,18 +70,16 @@ class OllamaSettings(service.ServiceSettings):
 
 
 class _StatusError(Exception):
-    """An answer with a status other than success, as it came."""
-
     def __init__(self, status: int, body: str, path: str, after: float | None) -> None:
         super().__init__(status)
         self.status = status
         self.path = path
         self.after = after
         try:
-            told = json.loads(body)
+            parsed = json.loads(body)
         except ValueError:
-            told = None
-        error = told.get("error") if isinstance(told, dict) else None
+            parsed = None
+        error = parsed.get("error") if isinstance(parsed, dict) else None
         if isinstance(error, dict):
             error = error.get("message")
         self.by_ollama = isinstance(error, str)
@@ -92,7 +88,7 @@ class _StatusError(Exception):
 
 
 async def _stop_at_failure(response: httpx.Response) -> None:
-    """The vendor's error keeps the text alone; `Retry-After` is in the headers."""
+    """Raise errors with their headers: the vendor's error keeps only the text, without `Retry-After`."""
     if response.is_error:
         await response.aread()
         after = service.retry_after(response.headers)
@@ -100,10 +96,7 @@ async def _stop_at_failure(response: httpx.Response) -> None:
 
 
 class OllamaService(service.Service["ollama.AsyncClient"]):
-    """Sends requests by Ollama's client. A RefusedError names PATH or LENGTH.
-
-    ConfigError at construction if the address is ollama.com and there is no key.
-    """
+    """Calls Ollama's client; a RefusedError names PATH or LENGTH. ConfigError for ollama.com without a key."""
 
     sdk: ClassVar[str] = "ollama"
 
@@ -155,16 +148,16 @@ class OllamaService(service.Service["ollama.AsyncClient"]):
             return self.broken("the answer is not what the service documents")
         return None
 
-    def _refused(self, told: _StatusError) -> Exception:
-        said = self._clean(told.said)
-        if told.status == 404 and told.by_ollama:
+    def _refused(self, error: _StatusError) -> Exception:
+        said = self._clean(error.said)
+        if error.status == 404 and error.by_ollama:
             return self.broken(f"{said}: `ollama pull {self._model}` fetches the model")
-        if told.status == 404:
-            problem = f"no Ollama answers at {told.path} (status 404): base_url is its address without /api"
+        if error.status == 404:
+            problem = f"no Ollama answers at {error.path} (status 404): base_url is its address without /api"
             return service.RefusedError(self.broken(problem), PATH, said)
-        if told.by_ollama and _TOO_LONG.search(said):  # its status was 400, 413 or 500 in different versions
-            return service.RefusedError(self.broken(f"status {told.status}: {said}", "length"), LENGTH, said)
-        return self._told(told.status, said, code=service.code_of(told.status), after=told.after)
+        if error.by_ollama and _TOO_LONG.search(said):  # its status was 400, 413 or 500 in different versions
+            return service.RefusedError(self.broken(f"status {error.status}: {said}", "length"), LENGTH, said)
+        return self._of_status(error.status, said, code=service.code_of(error.status), after=error.after)
 
     async def _closed(self, client: ollama.AsyncClient) -> None:
         await client.close()  # type: ignore[no-untyped-call]  # the client leaves it so

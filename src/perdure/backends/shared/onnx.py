@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,23 @@ RUN_COST = 8
 """What a run costs beside its tokens, in tokens: more padding than this is dearer than another run (measured as above;
 a few texts of mixed length are up to 1.9 times as fast as in one run filled to BATCH_TOKENS)."""
 
-Session = Any
-"""An onnxruntime.InferenceSession; the driver has no types."""
+_KINDS: dict[str, Any] = {"tensor(int32)": np.int32, "tensor(float)": np.float32}
+Session = Any  # an onnxruntime.InferenceSession; the driver has no types
 Tokenize = Callable[[str], list[int]]
 Pool = Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.float32]]
 """From token states of shape (b, s, d) and their mask (b, s) to sentence vectors (b, d)."""
 
-_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
 class OnnxEncoder:
     """One loaded model; any number of threads may call `encode` at once.
 
-    EmbeddingError, which begins with `provider`, for a graph that asks for what is not known or gives what is no
-    vector of `dimension` numbers.
+    EmbeddingError, prefixed with `provider`, for a graph with unknown inputs, or without vectors of `dimension`
+    numbers.
     """
+
+    known_inputs: ClassVar[frozenset[str]] = _INPUTS
 
     def __init__(
         self,
@@ -55,8 +57,8 @@ class OnnxEncoder:
     ) -> None:
         self._provider = provider
         self._session = session
-        self._inputs = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
-        if strange := set(self._inputs) - _INPUTS:
+        self._inputs = {node.name: _KINDS.get(node.type, np.int64) for node in session.get_inputs()}
+        if strange := set(self._inputs) - self.known_inputs:
             raise EmbeddingError(f"{provider}: the graph asks for {', '.join(sorted(strange))}, which is not known")
         self._tokenize = tokenize
         self._output = output
@@ -65,15 +67,19 @@ class OnnxEncoder:
         self._padding = padding
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension), in the order of the texts, whatever batches they were read in."""
+        """Return vectors of shape (len(texts), dimension), in order, independent of the batches."""
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         tokens = [self._tokenize(text) for text in texts]
-        for batch in batches([len(ids) for ids in tokens]):
+        for batch in self.cut([len(ids) for ids in tokens], BATCH_TOKENS):
             vectors[batch] = self.run([tokens[row] for row in batch])
         return vectors
 
-    def run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """Vectors of one batch of token ids, in one run of the session."""
+    def cut(self, lengths: Sequence[int], most: int) -> list[list[int]]:
+        """Return the positions of texts, given by their numbers of tokens, that are read together, for each run."""
+        return list(batches(lengths, most))
+
+    def feed(self, tokens: Sequence[Sequence[int]]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """Return the inputs of the graph for one batch of token ids, and their mask, in which 0 is padding."""
         width = max(map(len, tokens))
         ids = np.full((len(tokens), width), self._padding, dtype=np.int64)
         mask = np.zeros((len(tokens), width), dtype=np.int64)
@@ -81,7 +87,11 @@ class OnnxEncoder:
             ids[row, : len(values)] = values
             mask[row, : len(values)] = 1
         # Graphs exported from PyTorch ask for token types: a text alone is of type 0.
-        known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}, mask
+
+    def run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """Return the vectors of one batch of token ids, in one run."""
+        known, mask = self.feed(tokens)
         feed = {name: known[name].astype(kind, copy=False) for name, kind in self._inputs.items()}
         try:
             result = self._session.run([self._output], feed)[0]
@@ -99,23 +109,23 @@ class OnnxEncoder:
 
 
 def mean_of_tokens(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The mean over the tokens that are no padding (Reimers and Gurevych 2019, arXiv:1908.10084)."""
+    """Return the mean over the tokens without padding (Reimers and Gurevych 2019, arXiv:1908.10084)."""
     weights = mask[:, :, None].astype(np.float32)
     return np.asarray((states * weights).sum(axis=1) / weights.sum(axis=1), dtype=np.float32)
 
 
 def first_token(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The state of the first token, [CLS] (Devlin et al. 2019, arXiv:1810.04805)."""
+    """Return the state of the first token, [CLS] (Devlin et al. 2019, arXiv:1810.04805)."""
     return np.asarray(states[:, 0], dtype=np.float32)
 
 
 def batches(
     lengths: Sequence[int], most: int = BATCH_TOKENS, run_cost: float = RUN_COST, most_texts: int = sys.maxsize
 ) -> Iterator[list[int]]:
-    """Positions of texts that are read in one run, by length, shortest first.
+    """Return the positions of texts for each run, by length, shortest first.
 
-    A run holds at most `most_texts` texts and `most` tokens, padding included, or one text; a text that is longer than
-    those before it begins a new run where padding them would take more than `run_cost` tokens.
+    A run holds at most `most_texts` texts and `most` tokens with padding, or one text. A longer text starts a new run
+    if padding the others would cost more than `run_cost` tokens.
     """
     batch: list[int] = []
     width = 0
@@ -131,6 +141,48 @@ def batches(
         yield batch
 
 
+def packs(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Positions of texts that are read in one run without padding, shortest first: at most `most` tokens, or one."""
+    found: list[list[int]] = []
+    tokens = most
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = lengths[position]
+        if tokens + length > most:
+            found.append([])
+            tokens = 0
+        found[-1].append(position)
+        tokens += length
+    return found
+
+
+def rows_of(lengths: Sequence[int], width: int) -> list[list[int]]:
+    """Positions of the texts of each row, one behind the other, such that the rows have little padding.
+
+    A row has at most `width` tokens, or those of the longest text.
+    """
+    longest = max(lengths)
+    if len(lengths) == 1 or longest >= width:
+        return _rows_within(lengths, longest)
+    tried = [_rows_within(lengths, limit) for limit in (longest, (longest + width) // 2, width)]
+    return min(tried, key=lambda rows: len(rows) * max(sum(lengths[place] for place in row) for row in rows))
+
+
+def _rows_within(lengths: Sequence[int], width: int) -> list[list[int]]:
+    """Each text, longest first, in the first row that has room for it."""
+    rows: list[list[int]] = []
+    free: list[int] = []
+    for position in sorted(range(len(lengths)), key=lambda position: -lengths[position]):
+        length = lengths[position]
+        row = next((number for number, left in enumerate(free) if left >= length), None)
+        if row is None:
+            rows.append([])
+            free.append(width)
+            row = len(rows) - 1
+        rows[row].append(position)
+        free[row] -= length
+    return rows
+
+
 def start_session(
     provider: str,
     model: str | bytes,
@@ -138,8 +190,12 @@ def start_session(
     *,
     failure: type[PerdureError] = EmbeddingError,
     named: str = "the model",
+    without: Sequence[str] = (),
 ) -> Session:
-    """Start a session of a graph, given as its file's path or as its content; raise `failure` if it cannot be read."""
+    """Start a session of a graph, given as a path or as its content; raise `failure` if it cannot be read.
+
+    `without` names optimizers of ONNX Runtime that are not to change the graph.
+    """
     # From 1.29 on the runtime reports its use to its maker unless told not to, before it is loaded
     # (https://github.com/microsoft/onnxruntime/pull/27379). What runs in a memory is nobody else's business.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -152,15 +208,17 @@ def start_session(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(without)
+        )
     except Exception as error:  # the driver's exceptions have no common base
         raise failure(f"{provider}: {named} could not be loaded: {error}") from error
 
 
 def fingerprint(file: Path, kept_in: Path | None = None) -> str:
-    """SHA-256 of the file as hexadecimal text; read again only when its size or times have changed.
+    """Return the SHA-256 of a file as hexadecimal text; read again only if its size or times changed.
 
-    With `kept_in` it is also kept in a file of that folder, so that a new process need not read 90 MB.
+    With `kept_in` it is also stored in a file of that folder, so that a new process need not read 90 MB.
     """
     stat = file.stat()
     return _sha256(file, kept_in, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
@@ -190,7 +248,7 @@ def _sha256(file: Path, kept_in: Path | None, size: int, modified: int, changed:
 
 
 def _kept(record: Path, state: dict[str, int]) -> str | None:
-    """The fingerprint that was kept of a file in this state."""
+    """Return the stored fingerprint of a file in this state."""
     try:
         found = json.loads(record.read_text(encoding="utf-8"))
         digest = found.pop("sha256")
@@ -200,7 +258,7 @@ def _kept(record: Path, state: dict[str, int]) -> str | None:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a small file so that no other process ever sees a part of it."""
+    """Write a small file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:

@@ -16,11 +16,8 @@ from psycopg.sql import SQL, Identifier
 OLDEST = 14
 """The oldest major version that perdure is made for: it has every setting below, and the project still kept it."""
 
-ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
-"""How an address begins, SQLAlchemy's form included."""
-
+ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")  # how an address begins, SQLAlchemy's form included
 NO_ROOM = "cannot be reached: the server has no connection left (max_connections)"
-
 _SQLALCHEMY = re.compile(r"^(postgres(?:ql)?)\+\w+://")
 _DEFAULTS = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 """A server that vanished without a word is noticed after 10 + 3 * 5 seconds."""
@@ -39,7 +36,7 @@ _ALPHABET = "UTF8"
 
 
 class Sessions:
-    """Connections to one schema of one database."""
+    """Connections to one schema of a database."""
 
     def __init__(
         self,
@@ -60,7 +57,7 @@ class Sessions:
         """Host, port, database and schema, without user and password."""
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A new connection, not in a transaction."""
+        """Open a connection, without a transaction."""
         values: dict[str, Any] = {"connect_timeout": int(self._connect_timeout), **_DEFAULTS, **self._given, **_FIXED}
         connection: psycopg.Connection[Any] = psycopg.connect(**values, autocommit=True)
         try:
@@ -75,10 +72,7 @@ class Sessions:
         return connection
 
     def make_schema(self, key: int) -> None:
-        """Make the schema where it is missing; `key` is the lock under which only one process does so.
-
-        ValueError for a server that perdure was not made for.
-        """
+        """Create the schema if it is missing, under the lock `key`; ValueError for an unsupported server."""
         with self.connect() as connection:
             version = connection.info.server_version // 10_000
             if version < OLDEST:
@@ -105,7 +99,7 @@ def _read(url: str) -> dict[str, Any]:
 
 
 def _place(given: dict[str, Any]) -> str:
-    """Which database that is: what the address leaves out, libpq takes from its own variables and defaults."""
+    """Return the database's place; libpq takes missing parts from its own variables and defaults."""
     known = {option.keyword.decode(): (option.val or b"").decode() for option in Conninfo.get_defaults()}
     known.update({name: str(value) for name, value in given.items()})
     hosts = known["host"] or known["hostaddr"] or "local"
@@ -113,7 +107,7 @@ def _place(given: dict[str, Any]) -> str:
 
 
 def lock_key(*words: str) -> int:
-    """The 64 bits by which an advisory lock is known; the words tell it from others in the same database."""
+    """Return the 64 bits of an advisory lock; the words distinguish it from others in the same database."""
     return int.from_bytes(blake2b("\x00".join(("perdure", *words)).encode(), digest_size=8).digest(), signed=True)
 
 
@@ -123,12 +117,12 @@ _CROWDED = re.compile(r"too many clients|remaining connection slots|too many con
 
 
 def is_away(error: psycopg.Error) -> bool:
-    """Whether the server, not the statement, is what failed: it cannot be reached, or ended the connection."""
+    """Whether the server failed, not the statement: it is unreachable, or ended the connection."""
     return error.sqlstate is None or error.sqlstate[:2] in ("08", "57", "28", "3D")
 
 
 def refusal(error: psycopg.Error) -> str | None:
-    """Why the server will not let this address in, however often it is asked; None if that is not so."""
+    """Return why the server permanently rejects this address, or None."""
     said = str(error)
     if _LOGIN.search(said):
         return "refuses the login: check user and password of its address, and the server's pg_hba.conf"
@@ -138,7 +132,7 @@ def refusal(error: psycopg.Error) -> str | None:
 
 
 def why_away(error: psycopg.Error) -> str:
-    """Why a server that is away cannot be reached, in words that show no secret."""
+    """Return why a server is unreachable, without secrets."""
     refused = refusal(error)
     if refused is not None:
         return refused
@@ -148,11 +142,8 @@ def why_away(error: psycopg.Error) -> str:
     return f"cannot be reached, and what was under way was undone: {reason}"
 
 
-_SCRUB_WAIT = 3.0
-"""Seconds that a scrub waits for others before it is put off."""
-_PAUSE = 0.05
-"""Seconds between two looks whether somebody still reads an older state."""
-
+_SCRUB_WAIT = 3.0  # seconds that a scrub waits for others before it is put off
+_PAUSE = 0.05  # seconds between two looks whether somebody still reads an older state
 _OLDER_READERS: LiteralString = """
 SELECT EXISTS (
     SELECT 1 FROM pg_stat_activity
@@ -168,7 +159,7 @@ SELECT EXISTS (
 def rewrite(
     connection: psycopg.Connection[Any], key: int, tables: Iterable[Identifier], *, options: LiteralString
 ) -> bool:
-    """Rewrite the tables, with their indexes, without what was deleted; False if another process is in the way."""
+    """Rewrite the tables and indexes without deleted data; False if another process prevents it."""
     connection.autocommit = True
     if connection.execute("SELECT pg_try_advisory_lock(%s)", [key]).fetchone() != (True,):
         return False

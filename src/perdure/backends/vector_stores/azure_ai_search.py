@@ -1,4 +1,4 @@
-"""The vector store on Azure AI Search: an index for each collection, exhaustive search in filters, BM25 for words."""
+"""The vector store on Azure AI Search: an index for each collection, exhaustive filtered search, BM25 for words."""
 
 from __future__ import annotations
 
@@ -41,10 +41,8 @@ from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.readable import is_unicode
 
 Clause = str
-
 TOKENS = "tokens"
-_LONGEST_TEXT = 32_766
-"""Bytes of a text that can be filtered by."""
+_LONGEST_TEXT = 32_766  # bytes of a text that can be filtered by
 
 
 def is_plain(text: str) -> bool:
@@ -92,27 +90,25 @@ WRITTEN = "written"
 _OWN = "perdure"
 _EXACT = "exact"
 _MOST_DOCUMENTS = 1_000
-_MOST_BYTES = 15_000_000
-"""What one request may hold: 16 MB, of which a part is for what stands around the documents."""
-_EPSILON = 1e-20
-"""Stands for zero, so that no engine's treatment of vectors of length 0 matters."""
+_MOST_BYTES = 15_000_000  # what one request may hold: 16 MB, of which a part is for what stands around the documents
+_EPSILON = 1e-20  # stands for zero, so that no engine's treatment of vectors of length 0 matters
 
 
 def index_name(prefix: str, name: str) -> str:
-    """The index of a collection: Azure takes lower case letters, digits and single dashes."""
+    """Return a collection's index name: Azure allows lower-case letters, digits and single dashes."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
     last = digest(json.dumps([prefix, name]), 8)
     return f"{prefix}-{slug}-{last}" if slug else f"{prefix}-{last}"
 
 
 def _field(name: str, type: str, *uses: str, **more: Any) -> models.SearchField:
-    """A field that is kept, and good for the uses named alone: by default Azure indexes for all of them."""
+    """Return a stored field that is indexed only for the named uses; by default Azure indexes for all."""
     flags = {use: use in uses for use in ("searchable", "filterable", "sortable", "facetable")}
     return models.SearchField(name=name, type=type, retrievable=True, **flags, **more)
 
 
 def definition(index: str, prefix: str, name: str, shape: Shape) -> models.SearchIndex:
-    """The index of a collection; its description holds what Azure has no place for."""
+    """Return a collection's index definition; its description holds what Azure has no field for."""
     fields = [
         _field(KEY, "Edm.String", "filterable", "sortable", key=True),
         _field(RECORD, "Edm.String"),
@@ -144,7 +140,7 @@ def definition(index: str, prefix: str, name: str, shape: Shape) -> models.Searc
 
 
 def identity_definition(index: str, prefix: str, identity: str) -> models.SearchIndex:
-    """An index without documents, whose description tells the store's id: it is made whole or not at all."""
+    """Return the definition of an index without documents, whose description is the store's id."""
     return models.SearchIndex(
         name=index,
         description=json.dumps({_OWN: prefix, "identity": identity}),
@@ -153,7 +149,7 @@ def identity_definition(index: str, prefix: str, identity: str) -> models.Search
 
 
 def described(index: models.SearchIndex, prefix: str) -> Mapping[str, str]:
-    """What the description of one of our indexes holds; nothing for those of others."""
+    """Return the description of one of our indexes, as an object; empty for other indexes."""
     try:
         held = json.loads(index.description or "")
     except ValueError:
@@ -167,7 +163,7 @@ def shape_of(index: models.SearchIndex, model: str) -> Shape:
 
 
 def key_of(id: str) -> str:
-    """The key of a row's document: Azure takes letters, digits, _, - and =."""
+    """Return the document key of a row: Azure allows letters, digits, _, - and =."""
     return digest(id, 16)
 
 
@@ -192,29 +188,24 @@ def document_of(document: Document, written: int) -> dict[str, Any]:
 
 
 def row_of(found: Mapping[str, Any]) -> Row:
-    """The row of a document; with its vector where that was asked for."""
+    """Return the row of a document, with its vector if requested."""
     vector = found.get(VECTOR)
     return decode(found[RECORD], None if vector is None else np.array(vector, np.float32))
 
 
 def batches(documents: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The documents in as few requests as Azure allows."""
+    """Split the documents into as few requests as Azure allows."""
     return bounded_batches(
         documents, lambda document: len(json.dumps(document)), most_size=_MOST_BYTES, most_items=_MOST_DOCUMENTS
     )
 
 
-MOST_HITS = 1_000
-"""Documents in one answer; a search for words gives no more in all."""
-_CONNECTIONS = 32
-"""As many as threads work for perdure."""
+MOST_HITS = 1_000  # documents in one answer; a search for words gives no more in all
+_CONNECTIONS = 32  # as many as threads work for perdure
 _LONGEST_MESSAGE = 300
-_IDS = 500
-"""Keys in one filter."""
-_PAGE, _PAGE_OF_VECTORS = 1_000, 200
-"""Documents in one page; 200 vectors of 1536 dimensions are about 6 MB."""
-_WORDS = 500
-"""Words in one search: the engine takes about 1,000 clauses."""
+_IDS = 500  # keys in one filter
+_PAGE, _PAGE_OF_VECTORS = 1_000, 200  # documents in one page; 200 vectors of 1536 dimensions are about 6 MB
+_WORDS = 500  # words in one search: the engine takes about 1,000 clauses
 
 
 class PartlyRefused(Exception):
@@ -226,7 +217,7 @@ class PartlyRefused(Exception):
 
 
 class SearchService:
-    """The service; one pool of connections for all of its indexes."""
+    """The service, with one connection pool for all indexes."""
 
     def __init__(self, endpoint: str, key: str, api_version: str, timeout: float) -> None:
         self._session = requests.Session()
@@ -248,7 +239,7 @@ class SearchService:
         self._session.close()
 
     def make(self, index: models.SearchIndex) -> None:
-        """Make an index; one of its name that exists is left alone."""
+        """Create an index; an existing one of its name stays."""
         with contextlib.suppress(exceptions.ResourceExistsError):
             self._indexes.create_index(index)
 
@@ -262,7 +253,7 @@ class SearchService:
         yield from self._indexes.list_indexes(select=["name", "description"])
 
     def remove(self, name: str) -> None:
-        """Remove an index; one that is gone is no error."""
+        """Delete an index; a missing one is no error."""
         with contextlib.suppress(exceptions.ResourceNotFoundError):
             self._indexes.delete_index(name)
         self._clients.pop(name, None)
@@ -276,7 +267,7 @@ class SearchService:
 
 
 def _shown(client: SearchClient, left: dict[str, bool], written: int) -> bool:
-    """Whether searches show each document as it was written then, or later, and absent ones as absent."""
+    """Whether searches show each document as written then or later, and deleted ones as absent."""
     found = {each[KEY]: each[WRITTEN] for each in _of_keys(client, list(left), [KEY, WRITTEN])}
     for key, kept in list(left.items()):
         if found.get(key, -1 if kept else written) >= written:
@@ -295,8 +286,8 @@ def _selected(with_vectors: bool) -> list[str]:
 def _check(results: Sequence[Any]) -> None:
     refused = [result for result in results if not result.succeeded]
     if refused:
-        status, told = int(refused[0].status_code or 0), str(refused[0].error_message or "")[:_LONGEST_MESSAGE]
-        raise PartlyRefused(status, f"{len(refused)} of {len(results)} documents were refused ({status}): {told}")
+        status, reason = int(refused[0].status_code or 0), str(refused[0].error_message or "")[:_LONGEST_MESSAGE]
+        raise PartlyRefused(status, f"{len(refused)} of {len(results)} documents were refused ({status}): {reason}")
 
 
 def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
@@ -320,12 +311,12 @@ def failure_of(error: Exception, address: str, timeout: float) -> Failure | None
 
 
 def _words_of(error: exceptions.HttpResponseError) -> str:
-    told = error.error.message if error.error is not None else error.message
-    return str(told or error.reason or "")[:_LONGEST_MESSAGE]
+    message = error.error.message if error.error is not None else error.message
+    return str(message or error.reason or "")[:_LONGEST_MESSAGE]
 
 
 class AzureSearchVectorStore(DocumentStore[Clause]):
-    """Keeps rows in a search service of Azure, where processes and machines share them."""
+    """Stores rows in an Azure search service, which processes and machines may share."""
 
     name: ClassVar[str] = "azure_ai_search"
     ranks_words: ClassVar[bool] = True
@@ -335,7 +326,7 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
     _client: SearchService
 
     class Settings(EngineSettings):
-        """Where the service is, who we are there, and which indexes are ours."""
+        """The service's address and key, and the prefix of our indexes."""
 
         endpoint: str | None = Field(default_factory=partial(text_from, "AZURE_SEARCH_ENDPOINT"))
         """Address of the service, https://NAME.search.windows.net; falls back to AZURE_SEARCH_ENDPOINT."""
@@ -390,7 +381,7 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
 
     @contextlib.contextmanager
     def _on(self, name: str) -> Iterator[SearchClient]:
-        """The documents of a collection; MissingCollection where it is not there."""
+        """Return a collection's documents; MissingCollection if it does not exist."""
         try:
             yield self._client.documents(self._index(name))
         except exceptions.ResourceNotFoundError:
@@ -423,7 +414,7 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
         self._send(name, sent, [key_of(id) for id in deletes], written)
 
     def _send(self, name: str, documents: Sequence[dict[str, Any]], deletes: Sequence[str], written: int) -> None:
-        """Remove documents by their keys, then write others, which bear the moment of writing."""
+        """Delete documents by key, then write others with the time of writing."""
         with self._on(name) as client:
             for batch in batches([{KEY: key} for key in deletes]):
                 _check(client.delete_documents(batch))
@@ -477,7 +468,6 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
             yield [row_of(each) for each in page]
 
     def _pages(self, name: str, clause: Clause | None, select: list[str], most: int) -> Iterator[list[dict[str, Any]]]:
-        """Every document of the clause, in the order of keys."""
         after: str | None = None
         while True:
             beyond = None if after is None else f"{KEY} gt '{after}'"
@@ -495,5 +485,4 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
 
 
 def _now() -> int:
-    """Microseconds since 1970."""
     return time.time_ns() // 1000

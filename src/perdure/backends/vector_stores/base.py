@@ -1,4 +1,4 @@
-"""The port of vector stores: where memories live, vector and whole payload."""
+"""The port of vector stores, which hold memories: the vector and the whole payload."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from perdure.domain.text.terms import key_of
 if TYPE_CHECKING:
     from perdure.domain.filter import Filter
 
-Vector = NDArray[np.float32]
-"""One float32 vector of the collection's dimension; it need not be of length 1."""
+Vector = NDArray[np.float32]  # one float32 vector of the collection's dimension; it need not be of length 1
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What recall reads out of a row when it is written, so that no search has to read it out of the text again."""
+    """Data that recall derives from a row when it is written, so that searches need not parse the text again."""
 
     data: bytes
     """Opaque to the store."""
@@ -30,13 +29,13 @@ class Kept:
 
     @property
     def keys(self) -> bytes:
-        """The words by `key_of`, as little-endian 64-bit integers."""
+        """Return the words by `key_of`, as little-endian 64-bit integers."""
         return np.array([key_of(word) for word in self.words], "<i8").tobytes()
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """Rows of a store as recall takes them in, in any order."""
+    """Rows of a store for recall, in any order."""
 
     ids: list[str]
     updated: list[str]
@@ -62,13 +61,13 @@ class KeptWords:
     """Which have one."""
 
     def with_vector(self) -> dict[str, Vector]:
-        """The vectors that there are, by the words."""
+        """Return the existing vectors by word."""
         return {self.texts[place]: self.vectors[place] for place in np.flatnonzero(self.given).tolist()}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One row of a store: id, vector (None while no embedder could make one) and JSON payload."""
+    """One row: id, vector (None while no embedder could make one) and JSON payload."""
 
     id: str
     vector: Vector | None
@@ -79,7 +78,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A row found by a search; `score` is the raw cosine, or the raw keyword score (higher is better)."""
+    """A search result; `score` is the raw cosine, or the raw keyword score (higher is better)."""
 
     id: str
     score: float
@@ -88,7 +87,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows in the order of (created_at, id); `next_cursor` continues after the last, None at the end."""
+    """Rows by (created_at, id); `next_cursor` continues after the last, None at the end."""
 
     points: list[Point]
     next_cursor: str | None
@@ -96,7 +95,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """What a store knows of a collection; `model` labels the embedder whose vectors it holds ("" if unknown)."""
+    """A collection's data; `model` labels the embedder of its vectors ("" if unknown)."""
 
     name: str
     count: int
@@ -106,31 +105,26 @@ class CollectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a collection was made for: the length of its vectors, and the label of the model that makes them, or ""."""
+    """The length of a collection's vectors, and the label of their model, or ""."""
 
     dimension: int
     model: str = ""
 
 
-Shapes: TypeAlias = dict[str, Shape]
-"""Collections by their names."""
+Shapes: TypeAlias = dict[str, Shape]  # collections by their names
 Points: TypeAlias = list[Point]
 """Rows in an order that the method tells; an alias because the port has a method named `list`."""
-Hits: TypeAlias = list[Hit]
-"""Hits, best first."""
-Names: TypeAlias = list[str]
-"""Names or sentences, in order."""
-
-STREAMED = 500
-"""Rows in a batch of `stream`."""
+Hits: TypeAlias = list[Hit]  # hits, best first
+Names: TypeAlias = list[str]  # names or sentences, in order
+STREAMED = 500  # rows in a batch of `stream`
 
 
 class VectorStore(ABC):
-    """Holds each memory whole and is the truth for it.
+    """Holds each memory completely and is the truth for it.
 
-    All methods may raise VectorStoreError, and raise it for a collection that does not exist. A vector whose length is
-    not the collection's dimension is an InvalidInputError. `insert` of an id that exists replaces the row whole.
-    Searches are exact inside the given filter: they return `limit` rows whenever so many match.
+    Methods may raise VectorStoreError, and do so for a missing collection. A vector of the wrong length is an
+    InvalidInputError. `insert` of an existing id replaces the whole row. Searches are exact inside the filter: they
+    return `limit` rows if so many match.
     """
 
     name: ClassVar[str]
@@ -142,56 +136,56 @@ class VectorStore(ABC):
 
     @property
     def read_only(self) -> bool:
-        """Whether rows can only be read where the open store lies: then all that writes is a ReadOnlyError."""
+        """Whether the open store can only be read; writing methods then raise ReadOnlyError."""
         return False
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and make what is missing; further calls do nothing."""
+        """Connect, and create what is missing; further calls do nothing."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish what is pending and let go of every resource; a closed store may be opened again."""
+        """Finish pending work and release all resources; a closed store may be opened again."""
 
     @abstractmethod
     async def identity(self) -> str:
-        """An id of the physical store, kept inside it, by which journal entries name it."""
+        """Return the physical store's id, which is kept inside it and named in journal entries."""
 
     def stored_collections(self) -> Shapes:
-        """What lies on this machine, by name, read without connecting; empty where that cannot be told."""
+        """Return the collections on this machine by name, without connecting; empty if unknown."""
         return {}
 
     def stored_dimension(self, collection: str) -> int | None:
-        """The dimension of a collection that lies on this machine, without connecting; None if that cannot be told."""
+        """Return the dimension of a collection on this machine, without connecting; None if unknown."""
         found = self.stored_collections().get(collection)
         return None if found is None else found.dimension
 
     @abstractmethod
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
-        """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
+        """Create a collection; ConfigError if it exists with another dimension."""
 
     @abstractmethod
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection and its rows; one that does not exist is no error."""
+        """Delete a collection and its rows; a missing one is no error."""
 
     @abstractmethod
     async def list_collections(self) -> Names:
-        """The names of all collections, sorted."""
+        """Return the names of all collections, sorted."""
 
     @abstractmethod
     async def get_collection_info(self, name: str) -> CollectionInfo:
-        """Row count, dimension and model of a collection."""
+        """Return row count, dimension and model of a collection."""
 
     @abstractmethod
     async def reset(self) -> None:
-        """Remove every row of every collection, and keep the collections."""
+        """Delete every row of every collection, and keep the collections."""
 
     @abstractmethod
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
-        """Write rows whole and delete others, all or nothing, idempotent; deleting an absent id is no error."""
+        """Write whole rows and delete others, all or nothing, idempotent; deleting an absent id is no error."""
 
     async def insert(self, collection: str, id: str, vector: Vector | None, payload: Mapping[str, Any]) -> None:
-        """Write one row whole."""
+        """Write one whole row."""
         await self.apply(collection, [Point(id, vector, dict(payload))])
 
     async def insert_many(self, collection: str, points: Sequence[Point]) -> None:
@@ -202,37 +196,37 @@ class VectorStore(ABC):
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
     ) -> None:
-        """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
+        """Replace the vector, the whole payload, or both; None keeps it. NotFoundError for an absent id."""
 
     async def delete(self, collection: str, id: str) -> None:
         """Delete one row; an absent id is no error."""
         await self.apply(collection, (), [id])
 
     async def recount(self, collection: str, puts: Sequence[Point]) -> None:
-        """Write rows that differ from what stands in how often they were recalled alone: what was found stays found."""
+        """Write rows that differ only in their recall counts, so that search results stay the same."""
         await self.apply(collection, puts)
 
     @abstractmethod
     async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
-        """The rows of the ids that exist, in the order asked."""
+        """Return the existing rows of the ids, in the given order."""
 
     async def payloads(self, collection: str, ids: Sequence[str]) -> Points:
-        """The same, but for the vectors, which may be None where leaving them out is cheaper."""
+        """Return the same; vectors may be None if that is cheaper."""
         return await self.get_many(collection, ids)
 
     async def get(self, collection: str, id: str) -> Point | None:
-        """One row, or None."""
+        """Return one row, or None."""
         found = await self.get_many(collection, [id])
         return found[0] if found else None
 
     @abstractmethod
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows of highest cosine to the query, best first, equal ones by id; rows without a vector are out."""
+        """Return the rows with the highest cosine to the query, best first, ties by id; only rows with a vector."""
 
     async def keyword_search(
         self, collection: str, text: str, limit: int, filters: Filter | None = None
     ) -> Hits | None:
-        """The rows that share words with the text, best first, or None where the engine has no keyword search."""
+        """Return the rows that share words with the text, best first; None if the engine has no keyword search."""
         return None
 
     @abstractmethod
@@ -245,14 +239,14 @@ class VectorStore(ABC):
         *,
         with_vectors: bool = False,
     ) -> Page:
-        """Rows in the order of payload (created_at, id), stable while others write; no limit means all."""
+        """Return rows by payload (created_at, id), stable during writes; without a limit all."""
 
     @abstractmethod
     async def count(self, collection: str, filters: Filter | None = None) -> int:
-        """How many rows match."""
+        """Return how many rows match."""
 
     async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
-        """Every row once, in batches and any order; of rows that others write meanwhile some may be missed."""
+        """Yield every row once, in batches of any order; rows written meanwhile may be missing."""
         cursor: str | None = None
         while True:
             page = await self.list(collection, None, STREAMED, cursor, with_vectors=with_vectors)
@@ -263,31 +257,30 @@ class VectorStore(ABC):
                 return
 
     async def unembedded(self, collection: str, limit: int) -> Points:
-        """Rows that still have no vector, at most `limit`; empty where a store cannot hold such rows."""
+        """Return rows without a vector, at most `limit`; empty if the store cannot hold such rows."""
         return []
 
     async def kept_rows(self, collection: str, filters: Filter | None = None) -> KeptRows | None:
-        """The matching rows with what was kept beside them; None from a store that keeps nothing: `list` its rows."""
+        """Return the matching rows with their kept data; None from a store that keeps none: `list` its rows."""
         return None
 
     async def keep(self, collection: str, rows: Mapping[str, tuple[str, Kept]]) -> None:
-        """Keep beside rows, by their ids, what was made of them; each goes with the `updated_at` that it was made of,
-        and a row that has another one by now is left alone."""
+        """Keep derived data with rows, by id, with the `updated_at` it was made from; skip changed rows."""
 
     async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
-        """The words of these keys that the store has, in any order."""
+        """Return the existing words of these keys, in any order."""
         return KeptWords([], [], np.zeros((0, 0), np.float32), np.zeros(0, np.bool_))
 
     async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
-        """Give words that the store has their vectors; others are left out."""
+        """Set the vectors of existing words; others are skipped."""
 
     async def sync(self) -> None:
-        """Return once everything applied so far would survive power loss."""
+        """Return once everything applied so far survives power loss."""
 
     async def scrub(self) -> bool:
-        """Make deleted text unreadable in the store's own bytes; False if that must wait: a later close does it."""
+        """Make deleted text unreadable in the store's bytes; False if a later close does it."""
         return True
 
     async def check(self, collection: str) -> Names:
-        """What disagrees inside the store (rows, text index, counts), a sentence each; only reads."""
+        """Return one sentence for each inconsistency (rows, text index, counts); only reads."""
         return []

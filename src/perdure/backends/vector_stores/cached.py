@@ -1,8 +1,8 @@
 """A store that caches the searches of another until something of that user changes.
 
-A key holds marks of the user and of the collection as they were before the question was asked, and every write gives
-the users whose rows it touches new marks: so an answer from before a write is never found after it, not even one that
-was under way meanwhile. Empty answers are kept too. Without the cache, the store behind answers.
+A key contains marks of the user and of the collection from before the query, and every write renews the marks of the
+users whose rows it touches: so no answer from before a write is found after it, not even one that was being computed.
+Empty answers are cached too. Without the cache, the store behind answers.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ from perdure.backends.vector_stores.common.wrapper import Part, WrappingStore
 from perdure.domain.filter import And, Condition, Filter, Moment, Not, matches
 
 _log = logging.getLogger("perdure")
-
-AWAY = 2.0
-"""Seconds for which a cache that failed is not asked again."""
+AWAY = 2.0  # seconds for which a cache that failed is not asked again
 
 
 class Answers:
-    """Keeps answers for a while. No method fails: a cache that is away is said once in the log and done without."""
+    """Stores answers for a limited time. Methods never fail: a missing cache is logged once and skipped."""
 
     def __init__(self, cache: Cache, seconds: float) -> None:
         self._cache = cache
@@ -45,7 +43,7 @@ class Answers:
         self._away_until = 0.0
 
     def renew(self, marks: Sequence[str]) -> None:
-        """Give new marks; while that cannot be done, this store does without the cache."""
+        """Renew marks; while that fails, this store does not use the cache."""
         with self._guard:  # held while the cache is asked: a mark that fails must not be taken for one that was given
             self._unmarked.update(marks)
             pending = {mark: token_hex(8).encode() for mark in self._unmarked}
@@ -53,7 +51,7 @@ class Answers:
                 self._unmarked.clear()
 
     def seen(self, marks: Sequence[str]) -> list[bytes] | None:
-        """The marks as they are now, made where there are none; None where the cache cannot be trusted."""
+        """Return the current marks, created if missing; None if the cache cannot be trusted."""
         if time.monotonic() < self._away_until:
             return None
         if self._unmarked:
@@ -71,7 +69,7 @@ class Answers:
         return [missing[mark] if value is None else value for mark, value in zip(marks, found, strict=True)]
 
     def find(self, key: str) -> bytes | None:
-        """The answer under a key, if it is still kept."""
+        """Return the answer of a key, if it is still cached."""
         try:
             return self._cache.get([key])[0]
         except CacheError as error:
@@ -82,7 +80,7 @@ class Answers:
         self._put({key: answer})
 
     def _put(self, values: Mapping[str, bytes], *, anyway: bool = False) -> bool:
-        """Whether the cache took them; one that is away is asked only if it must be."""
+        """Store values; return whether the cache took them. An unreachable cache is only asked if necessary."""
         if not anyway and time.monotonic() < self._away_until:
             return False
         try:
@@ -105,22 +103,20 @@ class Answers:
 # "not past its time at T", only ever loses rows as T grows: the answer of an earlier T, finished by the filter of the
 # later one, is right unless it has become too short. So these conditions are part of no key.
 
-RUNNING_OUT = frozenset({"expires_at", "valid_to", "untold_at"})
-"""Fields that say until when a row is to be found."""
+RUNNING_OUT = frozenset({"expires_at", "valid_to", "untold_at"})  # fields that say until when a row is to be found
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A filter without the moments that only run out, and these, in order."""
+    """A filter without its expiry times, and these times in order."""
 
     text: str
     moments: tuple[str, ...]
-    user: str | None
-    """The one user whose rows alone can match; None where others' can."""
+    user: str | None  # the one user whose rows alone can match; None where others' can
 
 
 def question(filter: Filter | None) -> Question:
-    """What a filter asks, whenever it is asked."""
+    """Return what a filter asks, independent of the time."""
     parts: Sequence[Filter] = filter.parts if isinstance(filter, And) else () if filter is None else (filter,)
     moments: list[str] = []
     written: list[Any] = []
@@ -148,7 +144,7 @@ def _is_running_out(part: Filter) -> bool:
 
 
 def digest(*parts: bytes | str) -> str:
-    """A digest of parts, each with its length, so that no two lists of parts are the same."""
+    """Return a digest of parts with their lengths, so that no two lists collide."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -162,7 +158,7 @@ def dump(hits: Hits, moments: Sequence[str]) -> bytes:
 
 
 def still_true(kept: bytes, asked: Question, limit: int, filters: Filter | None) -> Hits | None:
-    """The kept answer to the same question at a later moment; None where it may be another by now."""
+    """Return the cached answer at a later time; None if it may have changed."""
     moments, rows = json.loads(kept)
     if len(moments) != len(asked.moments) or any(now < then for then, now in zip(moments, asked.moments, strict=True)):
         return None
@@ -175,12 +171,12 @@ Ask = Callable[[], Awaitable[Hits | None]]
 
 
 class CachedVectorStore(WrappingStore):
-    """Answers searches from a cache for a while, and everything else from the store behind it."""
+    """Answers searches from a cache for a limited time, and everything else from the store behind it."""
 
     name: ClassVar[str] = "cached"
 
     class Settings(BaseModel):
-        """The store behind, the cache, and for how long."""
+        """The store behind, the cache, and the lifetime."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -276,7 +272,7 @@ class CachedVectorStore(WrappingStore):
         return hits
 
     async def _writing(self, marks: Sequence[str], write: Callable[[], Awaitable[None]]) -> None:
-        """Write with new marks before and after: no answer that was under way then, or is older, is found later."""
+        """Write with new marks before and after, so that no older or concurrent answer is found later."""
         await run_blocking(self._answers.renew, marks)
         try:
             await write()
@@ -284,11 +280,11 @@ class CachedVectorStore(WrappingStore):
             await run_unit(lambda: self._answers.renew(marks))
 
     def _whole(self, collection: str) -> str:
-        """The key of the mark that changes when all rows of a collection go."""
+        """Return the key of the mark that changes when all rows of a collection are deleted."""
         return f"memory_cache:c:{digest(self._identity, collection)}"
 
     def _mark(self, collection: str, user: str | None) -> str:
-        """The key of the mark that changes with the rows of a user; of None with those of anybody."""
+        """Return the key of the mark for a user's rows; of None for anybody's."""
         place = digest(self._identity, collection)
         return f"memory_cache:a:{place}" if user is None else f"memory_cache:u:{place}:{user}"
 

@@ -23,7 +23,7 @@ from perdure.domain.text.terms import query_words, words
 
 @dataclass(slots=True)
 class Row:
-    """A stored row; never changed once stored, only replaced."""
+    """A stored row, which is replaced and never changed."""
 
     id: str
     vector: Vector | None
@@ -32,17 +32,17 @@ class Row:
     length: int
 
     def point(self) -> Point:
-        """As the port gives it, of the caller's own."""
+        """Return a copy for the port."""
         vector = None if self.vector is None else self.vector.copy()
         return Point(self.id, vector, row_checks.copy_payload(self.payload))
 
     def hit(self, score: float) -> Hit:
-        """As a search gives it."""
+        """Return the row as a search result."""
         return Hit(self.id, float(score), row_checks.copy_payload(self.payload))
 
 
 def checked_row(point: Point, dimension: int) -> Row:
-    """The row of a point that is sound; InvalidInputError otherwise."""
+    """Return the row of a valid point; InvalidInputError otherwise."""
     payload = row_checks.check_payload(point.payload)
     text = payload.get("memory")
     found = words(text) if isinstance(text, str) else []
@@ -52,14 +52,14 @@ def checked_row(point: Point, dimension: int) -> Row:
 
 @dataclass(slots=True)
 class Shelf:
-    """Some rows and, until one of them changes, their unit vectors as one matrix."""
+    """Some rows, and their unit vectors as one matrix until one of them changes."""
 
     dimension: int
     rows: dict[str, Row] = field(default_factory=dict)
     matrix: tuple[dict[str, int], scoring.Matrix] | None = None
 
     def units(self) -> tuple[dict[str, int], scoring.Matrix]:
-        """Where each embedded row stands in the matrix of unit vectors, and that matrix."""
+        """Return each embedded row's index in the matrix of unit vectors, and the matrix."""
         if self.matrix is None:
             embedded = [row for row in self.rows.values() if row.vector is not None]
             vectors = [row.vector for row in embedded if row.vector is not None]
@@ -80,7 +80,7 @@ class Collection:
         self._scopes: dict[tuple[str, str], Shelf] = {}
 
     def put(self, rows: Iterable[Row]) -> None:
-        """Store rows, each in place of the one with its id."""
+        """Store rows, replacing those with their ids."""
         for row in rows:
             self.remove([row.id])
             self.all.rows[row.id] = row
@@ -91,7 +91,7 @@ class Collection:
                 shelf.matrix = None
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Let go of rows; an absent id is no error."""
+        """Remove rows; an absent id is no error."""
         for id in ids:
             row = self.all.rows.pop(id, None)
             if row is None:
@@ -109,7 +109,7 @@ class Collection:
         self._scopes.clear()
 
     def shelf(self, filters: Filter | None) -> Shelf:
-        """The smallest shelf on which every row stands that the filter can match."""
+        """Return the smallest shelf that contains every matching row."""
         parts = filters.parts if isinstance(filters, And) else (filters,)
         found = [
             self._scopes.get((part.field, part.value)) or Shelf(self.dimension)
@@ -127,13 +127,13 @@ def _keys(row: Row) -> list[tuple[str, str]]:
 
 
 class MemoryVectorStore(row_checks.ListingStore):
-    """Keeps rows in this process; each instance has its own, and closing it deletes them."""
+    """Stores rows in this process; each instance has its own, and closing it deletes them."""
 
     name: ClassVar[str] = "memory"
     durable: ClassVar[bool] = False
 
     class Settings(BaseModel):
-        """Nothing to set."""
+        """No settings."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

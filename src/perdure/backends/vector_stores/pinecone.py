@@ -1,8 +1,8 @@
 """The vector store on Pinecone: an index for each dimension, a namespace for each collection.
 
-A project may have few indexes and many namespaces, an index takes long to make, and a query costs by the size of its
-namespace: hence a namespace is a collection. It is not a user: a search of an agent sees several of them, so the walls
-inside a collection are filters on indexed metadata.
+A project may have few indexes and many namespaces, an index takes long to create, and a query costs by the size of its
+namespace: hence a namespace for each collection. Not for each user, because an agent's search covers several of them:
+scopes are filters on indexed metadata.
 """
 
 from __future__ import annotations
@@ -41,29 +41,25 @@ from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.readable import is_unicode
 
 Clause = dict[str, Any]
-
 TOKENS = "tokens"
-ROW = "row"
-"""The token of every row, and of nothing else that lies in a namespace."""
+ROW = "row"  # the token of every row, and of nothing else that lies in a namespace
 
 # Pinecone does not say what a condition on a missing field means, and it has changed its mind: every field that can be
 # asked for is in every row, and these stand for none.
 NO_TEXT = ""
 NO_MOMENT = -1e18
-_FIRST_MOMENT = -1e17
-"""Microseconds: before the year 1, and after NO_MOMENT."""
-
+_FIRST_MOMENT = -1e17  # microseconds: before the year 1, and after NO_MOMENT
 INDEXED = (*SCOPE_FIELDS, *sorted(TIME_FIELDS), TOKENS)
 """The fields of metadata that can be filtered by; user_id is first among them."""
 
 
 def is_plain(text: str) -> bool:
-    """Whether the text can be sent and stands for itself; others are found by their tokens."""
+    """Whether the text can be sent unchanged; others are found by their tokens."""
     return bool(text) and "\x00" not in text and is_unicode(text)
 
 
 def rows_of(clause: Clause | None) -> Clause:
-    """The rows that satisfy a clause, and no other record."""
+    """Return the filter for a clause's rows, without other records."""
     every_row: Clause = {TOKENS: {"$in": [ROW]}}
     return every_row if clause is None else {"$and": [every_row, clause]}
 
@@ -89,26 +85,20 @@ GRAMMAR = Grammar[Clause](
 
 
 Record = dict[str, Any]
-
-BEACON = "beacon"
-"""The id of a record that is no row; writing it tells when what was written before can be read."""
-
-MOST_METADATA = 40_960
-"""Bytes of metadata in a record (40 KB)."""
+BEACON = "beacon"  # the id of a record that is no row; writing it tells when what was written before can be read
+MOST_METADATA = 40_960  # bytes of metadata in a record (40 KB)
 _MOST_RECORDS = 1_000
-_MOST_BYTES = 2_000_000
-"""What one request may hold."""
-_EPSILON = 1e-20
-"""Stands for zero: Pinecone refuses vectors of zeros."""
+_MOST_BYTES = 2_000_000  # what one request may hold
+_EPSILON = 1e-20  # stands for zero: Pinecone refuses vectors of zeros
 
 
 def record_id(id: str) -> str:
-    """The id of a row's record: Pinecone takes ASCII only."""
+    """Return a row's record id: Pinecone accepts only ASCII."""
     return digest(id, 16)
 
 
 def record_of(document: Document, dimension: int) -> Record:
-    """The record of a document; InvalidInputError if it is larger than Pinecone takes."""
+    """Return a document's record; InvalidInputError if it is too large for Pinecone."""
     metadata: dict[str, Any] = {"record": document.record, TOKENS: [ROW, *document.tokens]}
     for name in SCOPE_FIELDS:
         text = document.scope.get(name, "")
@@ -136,7 +126,7 @@ def somewhere(dimension: int) -> list[float]:
 
 
 def row_of(metadata: Mapping[str, Any] | None, values: Sequence[float] | None) -> Row:
-    """The row of a record; with its vector where its values are given."""
+    """Return the row of a record, with its vector if its values are given."""
     assert metadata is not None, "rows are always asked for with their metadata"
     return decode(str(metadata["record"]), values)
 
@@ -145,23 +135,17 @@ def size_of(record: Record) -> int:
     return len(json.dumps(record).encode())
 
 
-MOST_HITS = 10_000
-"""Matches in the answer to one query."""
-_READY = 300.0
-"""Seconds in which a new index must be ready."""
-_IDS_IN_LINE = 100
-"""Ids in one fetch: they stand in the address, which must not become too long for what lies between."""
-_IDS = 1_000
-"""Ids in one delete."""
-_PAGE = 100
-"""Records in one page: with vectors of 1536 dimensions about 3 MB."""
-_CONNECTIONS = 32
-"""As many as threads work for perdure."""
+MOST_HITS = 10_000  # matches in the answer to one query
+_READY = 300.0  # seconds in which a new index must be ready
+_IDS_IN_LINE = 100  # ids in one fetch: they stand in the address, which must not become too long for what lies between
+_IDS = 1_000  # ids in one delete
+_PAGE = 100  # records in one page: with vectors of 1536 dimensions about 3 MB
+_CONNECTIONS = 32  # as many as threads work for perdure
 _LONGEST_MESSAGE = 300
 
 
 class Project:
-    """The indexes of a project, by name."""
+    """The indexes of a project by name."""
 
     def __init__(self, key: str, base_url: str | None, timeout: float, deployment: Mapping[str, str]) -> None:
         self._deployment = dict(deployment)
@@ -190,7 +174,7 @@ class Project:
             return None
 
     def make(self, name: str, dimension: int, tags: Mapping[str, str] | None = None) -> pinecone.IndexModel:
-        """An index that is ready; one that another process has just made is taken."""
+        """Return an index that is ready; an existing one is used."""
         if self.described(name) is None:
             with self._lock:
                 self._open.pop(name, None)  # one that is made again has another host
@@ -220,7 +204,7 @@ class Project:
 
 
 def _without_retries(index: pinecone.Index) -> pinecone.Index:
-    """Tell the client of an index, which has no setting for it, to try everything once: we have our own retries."""
+    """Disable the client's retries for an index, which has no setting for that; we have our own."""
     transport: Any = getattr(getattr(getattr(index, "_http", None), "_client", None), "_transport", None)
     if hasattr(transport, "_config"):
         transport._config = pinecone.RetryConfig(max_retries=0)
@@ -229,7 +213,7 @@ def _without_retries(index: pinecone.Index) -> pinecone.Index:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One namespace; what its methods have written can be read by everybody."""
+    """One namespace; everybody can read its writes on return."""
 
     index: pinecone.Index
     namespace: str
@@ -237,14 +221,14 @@ class Space:
     timeout: float
 
     def make(self, fields: Sequence[str]) -> None:
-        """Make it, with the fields that can be filtered by; one that exists is left alone."""
+        """Create the namespace with its filterable fields, unless it exists."""
         schema = {"fields": {name: {"filterable": True} for name in fields}}
         with contextlib.suppress(pinecone.ConflictError):
             self.index.create_namespace(name=self.namespace, schema=schema)
         self.write([], [])
 
     def remove(self) -> None:
-        """Remove it with all its records; one that is gone is no error."""
+        """Delete the namespace with all its records; a missing one is no error."""
         with contextlib.suppress(pinecone.NotFoundError):
             self.index.delete_namespace(name=self.namespace)
 
@@ -266,7 +250,7 @@ class Space:
             self._wait_for(committed)
 
     def _wait_for(self, committed: int) -> None:
-        """Return when queries show the namespace as it was at this place in its log, or later."""
+        """Return when queries show the namespace at this place in its log, or later."""
 
         def shown() -> bool:
             info = self.index.query(vector=somewhere(self.dimension), top_k=1, namespace=self.namespace).response_info
@@ -275,12 +259,12 @@ class Space:
         wait_until(shown, self.timeout)
 
     def scores(self, query: Sequence[float], where: Mapping[str, Any]) -> list[tuple[str, float]]:
-        """Ids and inner products of the best records, all of them where fewer than MOST_HITS satisfy the filter."""
+        """Return ids and inner products of the best records; of all if fewer than MOST_HITS satisfy the filter."""
         answer = self.index.query(vector=list(query), top_k=MOST_HITS, namespace=self.namespace, filter=dict(where))
         return [(match.id, match.score) for match in answer.matches]
 
     def fetch(self, ids: Sequence[str], some: int = _IDS_IN_LINE) -> Iterator[dict[str, PineconeVector]]:
-        """The records of those ids that exist, `some` at a time at most, in the order of the ids."""
+        """Yield the existing records of those ids, at most `some` at a time, in order."""
         step = min(some, _IDS_IN_LINE)
         for start in range(0, len(ids), step):
             yield self.index.fetch(ids=list(ids[start : start + step]), namespace=self.namespace).vectors
@@ -297,7 +281,7 @@ class Space:
                 return
 
     def records(self) -> int:
-        """How many records the service counts, the beacon among them."""
+        """Return how many records the service counts, including the beacon."""
         summary = self.index.describe_index_stats().namespaces.get(self.namespace)
         return summary.vector_count if summary else 0
 
@@ -322,24 +306,19 @@ def failure_of(error: Exception, address: str, timeout: float) -> Failure | None
 
 
 T = TypeVar("T")
-
-_IDENTITY = "perdure-identity"
-"""The tag of the index that lists collections."""
+_IDENTITY = "perdure-identity"  # the tag of the index that lists collections
 _SIMPLE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def plain_name(name: str) -> str:
-    """A collection's name as part of a namespace's: itself where it is plain, else what is readable and a digest."""
+    """Return a collection's name for a namespace: itself if plain, else the readable part and a digest."""
     return name if _SIMPLE.fullmatch(name) else f"{_ODD.sub('_', name)[:40]}~{digest(name, 10)}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A collection as the list of collections has it.
-
-    A `generation` for each time that one of this name was made: each has a namespace of its own.
-    """
+    """A collection in the list of collections; each time one is created it has a new `generation` and namespace."""
 
     name: str
     shape: Shape
@@ -362,10 +341,10 @@ class _Entry:
 
 
 class PineconeVectorStore(DocumentStore[Clause]):
-    """Keeps rows in a Pinecone project, where processes and machines share them.
+    """Stores rows in a Pinecone project, which processes and machines may share.
 
-    A query returns as many records as there are where they are fewer than 10,000: inside a scope up to that size every
-    row is scored, so what the index may miss shows in larger ones only.
+    A query returns all records if they are fewer than 10,000: in a scope up to that size every row is scored, and only
+    larger ones depend on the index.
     """
 
     name: ClassVar[str] = "pinecone"
@@ -376,7 +355,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
     _client: Project
 
     class Settings(EngineSettings):
-        """Who we are, where new indexes are made, and which names are ours."""
+        """The API key, the place of new indexes, and the prefix of our names."""
 
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, "PINECONE_API_KEY"))
         """API key; falls back to PINECONE_API_KEY."""
@@ -440,7 +419,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
         return self._client.space(self._registry, self.settings.namespace, 1)
 
     def _entry(self, name: str) -> _Entry | None:
-        """What the list has of a name now, deleted collections included."""
+        """Return the list's current entry of a name, also of a deleted collection."""
         for found in self._catalogue().fetch([record_id(name)]):
             for vector in found.values():
                 return _Entry.read(vector.metadata or {})
@@ -486,7 +465,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
         return self._client.space(f"{self.settings.index}-{dimension}", namespace, dimension)
 
     def _looked_up(self, name: str) -> _Entry:
-        """A collection as it is now, whatever was known of it."""
+        """Look up a collection again, whatever was known of it."""
         entry = self._entry(name)
         if entry is None or not entry.live:
             self._known.pop(name, None)
@@ -495,7 +474,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
         return entry
 
     def _read_rows(self, name: str, read: Callable[[Space], T]) -> T:
-        """What is read of a collection; where nothing is, the collection may be gone or another one."""
+        """Read rows of a collection; if there are none, it may be gone or replaced."""
         known = self._known.get(name) or self._looked_up(name)
         found = read(self._space(known))
         if not found and (now := self._looked_up(name)) != known:

@@ -9,9 +9,6 @@ SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
 def months_on(moment: datetime, months: int) -> datetime:
-    """Return the first day of the month so many months later (or, below zero, earlier), at the same time of day.
-
-    ValueError beyond the years that a datetime holds.
-    """
+    """Return the first of the month so many months later (or earlier), same time; ValueError out of range."""
     index = moment.year * 12 + moment.month - 1 + months
     return moment.replace(year=index // 12, month=index % 12 + 1, day=1)

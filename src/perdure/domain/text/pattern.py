@@ -9,10 +9,7 @@ from typing import Any
 
 
 class Pattern:
-    """A regular expression with the methods of `re.Pattern`, compiled at the first call.
-
-    An invalid pattern raises `re.error` at its first use, not where it is defined; a test compiles all of them.
-    """
+    """A regular expression, compiled at its first use, which raises `re.error` if it is invalid."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self.pattern = pattern

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from perdure.domain.errors import InvalidInputError
 
-_LONGEST = 120
-"""Maximum characters of a value in an error."""
+_LONGEST = 120  # maximum characters of a value in an error
 _AROUND = 20
 
 

@@ -19,9 +19,7 @@ from perdure.domain.text.pattern import Pattern
 # Porter's stemmer (M. F. Porter, An algorithm for suffix stripping, Program 14(3), 1980), as SQLite's FTS5 has it.
 
 _VOWELS = frozenset("aeiou")
-_MAX = 64
-"""FTS5 leaves longer tokens as they are."""
-
+_MAX = 64  # FTS5 leaves longer tokens as they are
 _STEP_2 = (
     ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
     ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
@@ -212,7 +210,6 @@ _UNSPACED = (
 )
 _UNSPACED_CHARACTER = Pattern(f"[{_UNSPACED}]")
 _RUN = Pattern(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-
 _ACCENT = Pattern("[\u0300-\u036f]")
 
 

@@ -18,14 +18,10 @@ from perdure.engine.requests import invalid
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
-DIGITS = 6
-"""Decimals kept of a given vector's values."""
-LONGEST_TABLE = 200
-"""Maximum characters of a table's name."""
-OWN_TABLES = frozenset({"summaries"})
-"""Kinds of memories that only the engine creates."""
-SPEAKERS = frozenset({"user", "assistant", "system", "tool"})
-"""Roles of messages."""
+DIGITS = 6  # decimals kept of a given vector's values
+LONGEST_TABLE = 200  # maximum characters of a table's name
+OWN_TABLES = frozenset({"summaries"})  # kinds of memories that only the engine creates
+SPEAKERS = frozenset({"user", "assistant", "system", "tool"})  # roles of messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +31,12 @@ class Draft:
     table: str
     scope: Scope
     text: str = ""
-    content: dict[str, Any] = field(default_factory=dict)
-    """The keys of its content other than the text."""
+    content: dict[str, Any] = field(default_factory=dict)  # the keys of its content other than the text
     metadata: dict[str, Any] = field(default_factory=dict)
     id: str | None = None
     created_at: str | None = None
-    vector: Vector | None = None
-    """The caller's own; else the text is embedded."""
-    unique: bool | None = None
-    """True: store it only if no similar one exists. None: the flag says whether one existed."""
+    vector: Vector | None = None  # the caller's own; else the text is embedded
+    unique: bool | None = None  # true: store it only if no similar one exists. None: the flag says whether one existed.
 
     def item(self, moment: str, *, unique: bool) -> MemoryItem:
         """Return the memory with this time."""
@@ -142,10 +135,7 @@ def read_own_table(value: object) -> str:
 
 
 def read_vector(value: object, dimension: int, name: str = "embedding") -> Vector:
-    """Read a caller's vector, of finite numbers and the embedder's dimension, rounded to six decimals.
-
-    The reference turns non-finite numbers into 0, which changes the vector: here they are InvalidInputError.
-    """
+    """Read a caller's vector of the embedder's dimension, rounded to six decimals; InvalidInputError if not finite."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
         raise invalid(name, "a list of numbers", value)
     if len(value) != dimension:

@@ -15,20 +15,12 @@ from perdure.engine.aio.calls import degrade
 from perdure.engine.requests import invalid
 
 logger = logging.getLogger("perdure")
-
-PRIORITIES = ("high", "normal", "low")
-"""In the order of processing; within one, first come, first served."""
-MOST = 1_000
-"""Maximum waiting memories."""
-DROPPED = 10
-"""Memories that are dropped when it is full, of the lowest priority, the oldest first."""
-PARALLEL = 10
-"""Memories embedded at a time."""
-PAUSE = 0.1
-"""Seconds between two rounds; doubled after each failure."""
-RETRIES = 3
-"""Retries of a failed memory."""
-
+PRIORITIES = ("high", "normal", "low")  # in the order of processing; within one, first come, first served
+MOST = 1_000  # maximum waiting memories
+DROPPED = 10  # memories that are dropped when it is full, of the lowest priority, the oldest first
+PARALLEL = 10  # memories embedded at a time
+PAUSE = 0.1  # seconds between two rounds; doubled after each failure
+RETRIES = 3  # retries of a failed memory
 Embed = Callable[[str, str], Awaitable[Vector | None]]
 """Embeds the text of a memory by its id; returns None if it is gone or has another text by now."""
 Told = Callable[[str, dict[str, Any]], Awaitable[None]]
@@ -51,10 +43,7 @@ def read_priority(value: object) -> str:
 
 
 class EmbeddingQueue:
-    """Works in a task of the running event loop while something waits.
-
-    Memories that were dropped, or failed for good, are embedded when the memory is next opened.
-    """
+    """Embeds in a task of the running event loop; dropped and failed memories wait for the next opening."""
 
     def __init__(self, embed: Embed, told: Told) -> None:
         self._embed = embed
@@ -114,7 +103,6 @@ class EmbeddingQueue:
         return some
 
     def _again(self, some: list[_Waiting]) -> None:
-        """Put them back at the front of their queues, in order."""
         for one in reversed(some):
             self._queues[one.priority].appendleft(one)
 

@@ -1,7 +1,4 @@
-"""Write an agent's memories as their caller states them, without extraction and reconciliation.
-
-Every write is an ordinary change with history, which `undo` reverts; its actor is `runtime`.
-"""
+"""Write an agent's memories as stated, without extraction; an ordinary change with history and `undo`."""
 
 from __future__ import annotations
 
@@ -35,10 +32,8 @@ from perdure.pipeline.retrieval.words import word_score
 
 # Duplicates: the memory that a new one would repeat, for `unique`.
 
-SAME_AS_STORED = 0.95
-"""Cosine from which two memories count as similar."""
-NEAREST = 8
-"""Memories that are compared."""
+SAME_AS_STORED = 0.95  # cosine from which two memories count as similar
+NEAREST = 8  # memories that are compared
 STATEMENT = 300
 """Characters up to which similar vectors are meaningful: models and rules read only the beginning of longer texts."""
 _AXES = ("user_id", "agent_id", "run_id", "world_id")
@@ -101,8 +96,7 @@ def _text(payload: Mapping[str, Any]) -> str:
 
 # Reads: newest first by room, time and flag; by id; and by meaning.
 
-FEW = 1_000
-"""Rows up to which a table is read whole to find its newest."""
+FEW = 1_000  # rows up to which a table is read whole to find its newest
 BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=30))
 """Periods before now that are searched in turn if there are more: the newest rows of a long chat are of today."""
 
@@ -112,17 +106,12 @@ class MemoryQuery:
     """A query for memories."""
 
     scope: Scope
-    table: str | None
-    """None means any table."""
-    rooms: tuple[str, ...] | None = None
-    """Only these rooms; the scope then names none."""
-    unique: bool = False
-    """Only memories whose flag is not false."""
+    table: str | None  # none means any table
+    rooms: tuple[str, ...] | None = None  # only these rooms; the scope then names none
+    unique: bool = False  # only memories whose flag is not false
     start: int | None = None
-    end: int | None = None
-    """Milliseconds, both included."""
-    document_id: str | None = None
-    """Only fragments of this document."""
+    end: int | None = None  # milliseconds, both included
+    document_id: str | None = None  # only fragments of this document
 
     def filter(self, now: datetime, *, include_past: bool = False) -> And:
         """Return the filter of its rows, with invalid ones only if the past is included."""
@@ -249,12 +238,8 @@ def _is_seen(scope: Scope, row: Point) -> bool:
 
 
 ACTOR, REASON = "runtime", "explicit"
-AT_A_TIME = 100
-"""Memories deleted in one batch."""
-
-SAME = 0.999
-"""Cosine from which two vectors count as the same text's: a service's vectors vary a little between calls."""
-
+AT_A_TIME = 100  # memories deleted in one batch
+SAME = 0.999  # cosine from which two vectors count as the same text's: a service's vectors vary a little between calls
 Pending = Callable[[str, str], None]
 """Called with the id and the text of a memory whose embedding failed: it is stored without a vector."""
 
@@ -298,7 +283,7 @@ class Memories:
 
     @guarded
     async def create(self, draft: Draft, walls: Scope) -> str:
-        """Store a memory and return its id: the existing one's if it must be unique and is not.
+        """Store a memory and return its id; the existing one's if it must be unique, and is not.
 
         An id that exists in the scope changes nothing; ConflictError if it exists elsewhere.
         """
@@ -409,10 +394,7 @@ class Memories:
 
     @guarded
     async def embed(self, id: str, text: str, walls: Scope) -> Vector | None:
-        """Embed a memory without a vector and return the vector; None if it is gone or changed.
-
-        A vector is derived from the text, so this is not a change of the memory. EmbeddingError if it fails.
-        """
+        """Embed a memory without a vector (no change in history); None if it is gone or changed. EmbeddingError."""
         kernel = self._kernel
         row = await self._row(id, walls)
         if row is None:
@@ -430,10 +412,7 @@ class Memories:
 
     @guarded
     async def delete(self, ids: Sequence[str], walls: Scope) -> int:
-        """Delete memories, their fragments and summaries of their sessions; return how many.
-
-        Unknown ids are no error.
-        """
+        """Delete memories, their fragments and summaries of their sessions; return how many. No error if unknown."""
         kernel = self._kernel
         count = 0
         for start in range(0, len(ids), AT_A_TIME):
@@ -488,10 +467,7 @@ def _is_alike(one: Vector, other: Vector) -> bool:
 
 
 def levenshtein(one: str, other: str, most: int) -> int | None:
-    """Return the number of insertions, deletions and changes between two texts; None above `most`.
-
-    By rows of the matrix, and it stops as soon as every way is too long (Wagner and Fischer 1974).
-    """
+    """Return the edit distance of two texts, None above `most`, row by row (Wagner and Fischer 1974)."""
     if abs(len(one) - len(other)) > most:
         return None
     row = list(range(len(other) + 1))

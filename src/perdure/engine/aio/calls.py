@@ -68,8 +68,7 @@ class RunOnce:
 
 
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.02
-"""Seconds between two looks at calls that have not ended."""
+_LONGEST_PAUSE = 0.02  # seconds between two looks at calls that have not ended
 
 
 class Lifecycle:
@@ -165,10 +164,7 @@ def guarded(
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Run a coroutine concurrently with the `with` block; cancel it when the block exits.
-
-    The block receives the task and may await it for the result.
-    """
+    """Run a coroutine as a task, given to the `with` block; cancel it when the block exits."""
     task = asyncio.create_task(work)
     try:
         yield task
@@ -180,10 +176,7 @@ async def background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task
 
 @dataclass(slots=True)
 class LateTasks:
-    """Lookups that are still running after their request stopped waiting.
-
-    They are not cancelled, because their threads would go on uncounted.
-    """
+    """Lookups that outlive their request; they are not cancelled, because their threads would go on uncounted."""
 
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -230,10 +223,9 @@ class _ShieldedTask(asyncio.Task[T]):
 
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work to its end even if the caller is cancelled, and return its result.
+    """Run the work to its end even if the caller is cancelled, which then happens afterwards.
 
-    A caller that is cancelled meanwhile is cancelled once the work has ended. Use it for a few short steps that belong
-    together, never for waiting.
+    Use it for a few short steps that belong together, never for waiting.
     """
     task = _ShieldedTask(work, loop=asyncio.get_running_loop())
     cancelled: asyncio.CancelledError | None = None

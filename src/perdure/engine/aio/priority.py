@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
-
 GRACE_SECONDS: Final = 0.002
 """Seconds after a recall before the work goes on, so that the recall's request goes out first."""
 MAX_WAIT_SECONDS: Final = 0.1

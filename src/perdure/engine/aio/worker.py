@@ -17,14 +17,9 @@ from typing import Generic, TypeVar
 from perdure.backends.blocking import is_cancelled
 
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.02
-"""Seconds between two checks whether a task has ended."""
-
-
-FORK_WAIT_SECONDS = 2.0
-"""Seconds that a fork waits for the current piece of work."""
-PAUSE_POLL_SECONDS = 0.02
-"""Seconds between two checks whether a pause is over."""
+_LONGEST_PAUSE = 0.02  # seconds between two checks whether a task has ended
+FORK_WAIT_SECONDS = 2.0  # seconds that a fork waits for the current piece of work
+PAUSE_POLL_SECONDS = 0.02  # seconds between two checks whether a pause is over
 
 
 class Worker:
@@ -164,10 +159,7 @@ if hasattr(os, "register_at_fork"):
 
 
 T = TypeVar("T")
-
-MAX_BATCH = 100
-"""Items per batch at most."""
-
+MAX_BATCH = 100  # items per batch at most
 logger = logging.getLogger("perdure")
 
 
@@ -190,8 +182,7 @@ class BatchQueue(Generic[T]):
         self._came = self._gone = 0
         self._looking: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
-        self.size = 0
-        """Sum of the sizes of the items that wait or are being processed."""
+        self.size = 0  # sum of the sizes of the items that wait or are being processed
 
     def put(self, each: T, size: int = 0) -> None:
         """Enqueue an item; call it on a running event loop."""

@@ -28,14 +28,9 @@ from perdure.engine.engine import Engine
 from perdure.engine.write.curator import Curator
 
 logger = logging.getLogger("perdure")
-
-MOST_GRANTS = 1_000
-"""Sessions whose grants are held; beyond it the least recently used grant is dropped."""
-CREDENTIAL_TTL_SECONDS = 3_600.0
-"""How long a caller's API key is kept after its last turn."""
-MOST_MODELS = 32
-"""Models whose connections are kept open: each has its own certificates, about a megabyte."""
-
+MOST_GRANTS = 1_000  # sessions whose grants are held; beyond it the least recently used grant is dropped
+CREDENTIAL_TTL_SECONDS = 3_600.0  # how long a caller's API key is kept after its last turn
+MOST_MODELS = 32  # models whose connections are kept open: each has its own certificates, about a megabyte
 _NOT_HERE = "turns are read by the rules: the key that came with them is not here (any more)"
 _NOT_ASKABLE = "turns are read by the rules: the model or the key that came with them is not one that can be asked with"
 
@@ -45,10 +40,8 @@ class ModelGrant:
     """The model, server and API key of a request, for reading its turns; its `repr` shows no key."""
 
     model: str
-    base_url: str
-    """Address of the server's OpenAI-compatible API; its /chat/completions is called."""
-    key: SecretStr | None
-    """None if the request had none."""
+    base_url: str  # address of the server's OpenAI-compatible API; its /chat/completions is called
+    key: SecretStr | None  # none if the request had none
 
     def is_alike(self, other: ModelGrant) -> bool:
         """Whether it has the same caller and server, even if the model differs."""
@@ -72,8 +65,7 @@ class _SessionGrant:
     grant: ModelGrant
     first: int
     last: int
-    until: float
-    """By the event loop's clock."""
+    until: float  # by the event loop's clock
 
     def takes(self, turn: int, grant: ModelGrant) -> bool:
         """Whether a turn of this grant joins the range: every turn in between came with the same grant."""
@@ -118,7 +110,6 @@ class CallerModels:
         return range(0) if lent is None else range(lent.first, lent.last + 1)
 
     def _watch(self) -> None:
-        """Schedule the removal of expired grants; the first is the oldest."""
         if self._timer is None and self._lent:
             until = next(iter(self._lent.values())).until
             self._timer = asyncio.get_running_loop().call_at(until, self._age)

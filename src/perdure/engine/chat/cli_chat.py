@@ -24,14 +24,10 @@ from perdure.pipeline.prompting.context_block import render
 from perdure.pipeline.prompts import load
 from perdure.pipeline.retrieval.presets import PRESETS
 
-RECALLED = 8
-"""Memories for each answer: about as many as a system prompt can hold without losing focus."""
-LEAST_SCORE = 0.3
-"""Below this score a memory is hardly related to the message; a fair match scores 0.5."""
-MEMORY_TOKENS = 800
-"""Tokens of the system prompt that memories may take."""
-WINDOW = 30
-"""Earlier messages of this session shown to the model; older ones are available as memories."""
+RECALLED = 8  # memories for each answer: about as many as a system prompt can hold without losing focus
+LEAST_SCORE = 0.3  # below this score a memory is hardly related to the message; a fair match scores 0.5
+MEMORY_TOKENS = 800  # tokens of the system prompt that memories may take
+WINDOW = 30  # earlier messages of this session shown to the model; older ones are available as memories
 
 
 class Chat:

@@ -33,30 +33,15 @@ from perdure.engine.chat.turn_log import own_session
 from perdure.engine.engine import Engine
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, hand_in, later, pause_after
 from perdure.pipeline.curation.llm.summary import state_by_model
-from perdure.pipeline.prompting.compaction import (
-    COVERED,
-    MOST_READ,
-    bounded,
-    compressed,
-    joined,
-    state_of,
-    turns_of,
-    words_of,
-)
+from perdure.pipeline.prompting import compaction
 from perdure.pipeline.prompting.quoting import strip_injected
 from perdure.pipeline.quarantine import suspect
 
 logger = logging.getLogger("perdure")
-
-JOB = "state"
-"""The kind of the jobs; each session runs one at a time."""
-MOST_TURNS = 400
-"""The newest turns that are read for a state; the previous state covers the older ones."""
-MOST_UNKNOWN = 40
-"""Turns from before the session was counted that a request may contain; with more it is sent whole."""
-IDLE = 30.0
-"""Seconds after which a worker checks for work that another process has left."""
-
+JOB = "state"  # the kind of the jobs; each session runs one at a time
+MOST_TURNS = 400  # the newest turns that are read for a state; the previous state covers the older ones
+MOST_UNKNOWN = 40  # turns from before the session was counted that a request may contain; with more it is sent whole
+IDLE = 30.0  # seconds after which a worker checks for work that another process has left
 Messages = list[dict[str, Any]]
 Injected = Callable[[Scope, frozenset[str]], None]
 """Called with the fingerprints of what was injected into a prompt of a scope."""
@@ -92,7 +77,7 @@ class Compaction:
         there is no state yet. It raises nothing but CancelledError, and takes at most `recall_seconds`, and no longer
         than `within`, a time of the monotonic clock.
         """
-        if not self._is_on or len(turns_of(messages)) <= self._settings.keep_turns:
+        if not self._is_on or len(compaction.turns_of(messages)) <= self._settings.keep_turns:
             return messages
         try:
             with self._kernel.lifecycle.in_flight():
@@ -117,7 +102,7 @@ class Compaction:
             return messages
         short, state = await run_blocking(_with_state, messages, session, self._settings.keep_turns)
         if short is not messages:
-            self._injected(conversation.scope, marks_of((), "\n".join(words_of(state))))
+            self._injected(conversation.scope, marks_of((), "\n".join(compaction.words_of(state))))
         return short
 
     def _is_due(self, session: Session) -> bool:
@@ -197,7 +182,7 @@ class Compaction:
         state = await self._made(await run_blocking(_fit, said), facts, session.state)
         return await ledger.sessions.put_state(
             session_id,
-            {**state, COVERED: turns[-1].number},
+            {**state, compaction.COVERED: turns[-1].number},
             iso(self._kernel.clock.now() + self._ttl),
             episodes=list(found),
             memories=[item.id for item in facts],
@@ -210,20 +195,17 @@ class Compaction:
         llm = self._kernel.extractor
         if llm is not None:
             stated = [item.memory for item in facts if not _unfit(item.memory)]
-            shown = {key: value for key, value in previous.items() if key != COVERED}
+            shown = {key: value for key, value in previous.items() if key != compaction.COVERED}
             with degrade("the state of a session is told by rules"):
                 told = await answer_in_time(self._kernel.config, state_by_model(llm, fresh, stated, shown))
-                if told and (state := bounded(told, unfit=_unfit)):
+                if told and (state := compaction.bounded(told, unfit=_unfit)):
                     return state
-        return await run_blocking(state_of, fresh, facts, previous, unfit=_unfit)
+        return await run_blocking(compaction.state_of, fresh, facts, previous, unfit=_unfit)
 
 
 def _with_state(messages: Messages, session: Session, keep_turns: int) -> tuple[Messages, dict[str, Any]]:
-    """Return the request with the session's state, extended by the turns that are left out here; and that state.
-
-    Rules read the turns that the state does not cover: newer ones, and those from before the session was counted.
-    """
-    begins = turns_of(messages)
+    """Return the request with the session's state, and that state, extended by rules for turns that it lacks."""
+    begins = compaction.turns_of(messages)
     left_out = len(begins) - keep_turns
     behind = session.turns - _covered(session.state) + 1  # this request's own turn may not be counted yet
     first = max(0, len(begins) - behind)
@@ -233,10 +215,10 @@ def _with_state(messages: Messages, session: Session, keep_turns: int) -> tuple[
         return messages, state
     if unknown > 0:
         earlier = _heard(messages[: begins[min(unknown, left_out)]])
-        state = joined(state_of(earlier, (), {}, unfit=_unfit), state, unfit=_unfit)
+        state = compaction.joined(compaction.state_of(earlier, (), {}, unfit=_unfit), state, unfit=_unfit)
     if first < left_out:
-        state = state_of(_heard(messages[begins[first] : begins[left_out]]), (), state, unfit=_unfit)
-    return compressed(messages, state, keep_turns), state
+        state = compaction.state_of(_heard(messages[begins[first] : begins[left_out]]), (), state, unfit=_unfit)
+    return compaction.compressed(messages, state, keep_turns), state
 
 
 def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
@@ -246,7 +228,7 @@ def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         if message.get("role") in ("user", "assistant"):
             try:
                 text = strip_injected(text_of(message.get("content")))
-                heard.append(Message(str(message["role"]), text[:MOST_READ]))
+                heard.append(Message(str(message["role"]), text[: compaction.MOST_READ]))
             except InvalidInputError:
                 continue
     return heard
@@ -255,7 +237,7 @@ def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
 def _fit(episodes: Sequence[Episode]) -> list[Message]:
     """Return the user's and assistant's messages that may enter a prompt."""
     spoken = [
-        Message(episode.role, episode.content[:MOST_READ])
+        Message(episode.role, episode.content[: compaction.MOST_READ])
         for episode in episodes
         if episode.role in ("user", "assistant")
     ]
@@ -268,5 +250,4 @@ def _unfit(text: str) -> bool:
 
 
 def _covered(state: Mapping[str, Any]) -> int:
-    """Return the last turn that a state covers."""
-    return int(state.get(COVERED) or 0)
+    return int(state.get(compaction.COVERED) or 0)

@@ -19,7 +19,6 @@ from perdure.pipeline.retrieval.rewrite import EARLIER_MESSAGES
 
 INSTRUCTING = ("system", "developer")
 TOOLS = ("tool", "function")
-
 Messages = Sequence[Mapping[str, Any]]
 
 
@@ -42,10 +41,7 @@ def place(messages: Messages, recalled: Recalled, injection: Injection, max_toke
 
 
 def check_messages(messages: object) -> list[Mapping[str, Any]]:
-    """Return the messages of a chat; InvalidInputError for what is no chat.
-
-    Whatever a message holds beside its role passes, for the model's server to judge.
-    """
+    """Return the messages of a chat; InvalidInputError if it is none. The model's server checks the rest."""
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence) or not messages:
         raise InvalidInputError(
             f"messages must be a list of one message at least, not {shown(messages)}", field="messages", value=messages
@@ -86,10 +82,7 @@ def said(message: Mapping[str, Any]) -> Message | None:
 
 
 def turn_of(messages: Messages) -> tuple[Message, list[Message]] | None:
-    """Return what to store of a request: the user's last message, or tools' results if these come last.
-
-    The user's message before them was stored when the model called the tools. None if there is no text.
-    """
+    """Return the turn to store: the user's last message, or tools' results if they are last; None without text."""
     results = list(takewhile(lambda each: each.get("role") in TOOLS, reversed(messages)))
     if results:
         tools = [result for each in reversed(results) if (result := said(each))]
@@ -120,15 +113,11 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-HISTORY = 20
-"""Messages before the last one that recall uses."""
+HISTORY = 20  # messages before the last one that recall uses
 
 
 def lately(newest_first: Iterable[Message | None]) -> tuple[Message, ...]:
-    """Return the last `HISTORY` messages, oldest first, and the user's last three even if they are older.
-
-    An agent's tools may have said more than that since the user's last message. None is a message without text.
-    """
+    """Return the last `HISTORY` messages with text, oldest first, and at least the user's last three."""
     found: list[Message] = []
     by_user = 0
     for place, message in enumerate(newest_first):

@@ -13,6 +13,7 @@ from perdure.domain.clock import read_moment
 from perdure.domain.errors import ConflictError, EmbeddingError, LLMError
 from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.fact import Fact
+from perdure.domain.memory import NOTES
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.chat.settings import Dialect, GatewaySettings
@@ -28,13 +29,9 @@ from perdure.pipeline.curation.chat import PROXY, ROUTER, ExtractionPolicy, is_c
 
 T = TypeVar("T")
 logger = logging.getLogger("perdure")
-
-PATIENCE = 30.0
-"""Seconds that a model may take to extract facts if its settings name no `timeout`."""
-OVERLAP = 5
-"""Already read turns that a window includes as context."""
-MOST_CONTEXT = 48
-"""Messages before a chat's last one that rules use as context."""
+PATIENCE = 30.0  # seconds that a model may take to extract facts if its settings name no `timeout`
+OVERLAP = 5  # already read turns that a window includes as context
+MOST_CONTEXT = 48  # messages before a chat's last one that rules use as context
 _POLICIES: dict[Dialect, ExtractionPolicy] = {"chat": PROXY, "responses": ROUTER}
 
 
@@ -45,8 +42,7 @@ class Extracted:
     events: list[MemoryEvent] = field(default_factory=list)
     failed: Literal["", "reader", "answer", "embedder"] = ""
     """Why they are still unread: the model failed, its answer was unusable, or the facts could not be embedded."""
-    is_read: bool = False
-    """Whether they were actually read; for greetings and thanks no model is called."""
+    is_read: bool = False  # whether they were actually read; for greetings and thanks no model is called
     is_stale: bool = False
     """Whether some of them were forgotten meanwhile: nothing is stored, and the rest must be read again."""
 
@@ -95,7 +91,10 @@ class Extraction:
         ids = [episode.id for episode in (*earlier, *read)]
         told = [
             (fact, told_at(fact, moments, now), tuple(ids[position] for position in fact.sources) if kept else ())
-            for fact in limit(facts, _POLICIES[dialect])
+            for fact in (
+                *limit([fact for fact in facts if fact.kind != NOTES], _POLICIES[dialect]),
+                *(fact for fact in facts if fact.kind == NOTES),
+            )
         ]
         if not told:  # as for most turns: then other writers need not wait
             return Extracted(is_read=True)
@@ -153,7 +152,6 @@ class Extraction:
 def _to_read(
     dialect: Dialect, before: Sequence[Episode], fresh: Sequence[Episode]
 ) -> tuple[Sequence[Episode], Sequence[Episode]]:
-    """Split the messages into context and messages to read."""
     if dialect == "responses":
         return before, fresh
     selection = select([_message(episode) for episode in fresh], PROXY)

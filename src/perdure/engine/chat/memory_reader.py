@@ -70,9 +70,7 @@ def _marked(text: str) -> list[tuple[str, str]]:
 
 
 logger = logging.getLogger("perdure")
-
-CANONICAL_FACTS = 5
-"""Maximum number of a team's facts in one request."""
+CANONICAL_FACTS = 5  # maximum number of a team's facts in one request
 AT_ONCE = 16
 """Concurrent searches: half of perdure's threads, so that a store that hangs does not block everything else."""
 RETRY_SECONDS = 30.0
@@ -80,11 +78,8 @@ RETRY_SECONDS = 30.0
 MOST_ASKED = 10_000
 """Maximum characters of the message, and of each before it, used as the query: more would take all the time of this and
 other requests. A longer message was pasted, and its beginning says what it is."""
-REWRITE_SHARE = 0.5
-"""Share of the time that a model may take to rewrite the question; after that the original is used."""
-
-Status = Literal["used", "missing", "ignored", "disabled", "policy_blocked", "unavailable"]
-"""The outcome of the search."""
+REWRITE_SHARE = 0.5  # share of the time that a model may take to rewrite the question; after that the original is used
+Status = Literal["used", "missing", "ignored", "disabled", "policy_blocked", "unavailable"]  # the outcome of the search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +87,15 @@ class RecallRequest:
     """What to recall for one request."""
 
     conversation: Conversation
-    query: str
-    """The text of the user's last message."""
-    history: tuple[Message, ...] = ()
-    """The messages before it, oldest first."""
-    requires_tool: bool = False
-    """Whether a tool answers it: a forced `tool_choice`, or a last message of role `tool`."""
-    limit: int | None = None
-    """Maximum number of memories, if the request sets it; 0 is no memory at all."""
+    query: str  # the text of the user's last message
+    history: tuple[Message, ...] = ()  # the messages before it, oldest first
+    requires_tool: bool = False  # whether a tool answers it: a forced `tool_choice`, or a last message of role `tool`
+    limit: int | None = None  # maximum number of memories, if the request sets it; 0 is no memory at all
     threshold: float | None = None
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
     filters: Filter | None = None
-    shown: frozenset[str] = frozenset()
-    """Marks of the memories that its own messages already contain, from `shown_in`."""
+    shown: frozenset[str] = frozenset()  # marks of the memories that its own messages already contain, from `shown_in`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +106,11 @@ class Recalled:
     reason: str
     """injected; no_results, filtered, empty_context; query_ineligible; global_config; request_opt_out;
     store_unavailable, retrieval_error."""
-    hits: tuple[MemoryItem, ...] = ()
-    """The relevant memories, best first."""
+    hits: tuple[MemoryItem, ...] = ()  # the relevant memories, best first
     directives: tuple[MemoryItem, ...] = ()
     """The user's wishes for how to be answered, oldest first; also if no search ran."""
-    canonical: tuple[MemoryItem, ...] = ()
-    """The CANONICAL facts of the request's team."""
-    summary: str | None = None
-    """The rolling summary of the conversation."""
+    canonical: tuple[MemoryItem, ...] = ()  # the CANONICAL facts of the request's team
+    summary: str | None = None  # the rolling summary of the conversation
 
     @property
     def is_empty(self) -> bool:
@@ -138,10 +125,7 @@ class Recalled:
 
 @dataclass(slots=True)
 class _Found:
-    """The results so far."""
-
-    hits: Sequence[MemoryItem] | None = None
-    """None while the search is running."""
+    hits: Sequence[MemoryItem] | None = None  # none while the search is running
     considered: int = 0
     directives: Sequence[MemoryItem] = ()
     canonical: Sequence[MemoryItem] = ()
@@ -151,7 +135,7 @@ class _Found:
 class MemoryReader:
     """Searches memory for one request at a time, on one event loop; on any failure the request goes on.
 
-    `is_fact` decides which questions are of general knowledge and need no memory.
+    `is_fact` detects questions of general knowledge, which need no memory.
     """
 
     def __init__(
@@ -165,14 +149,10 @@ class MemoryReader:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._late = LateTasks()
         self._rests_until = 0.0
-        self.way = PriorityGate()
-        """Pauses other work of the same event loop while a search is running."""
+        self.way = PriorityGate()  # pauses other work of the same event loop while a search is running
 
     async def __call__(self, ask: RecallRequest, *, within: float | None = None) -> Recalled:
-        """Recall memories for a message within `within` seconds, by default `recall_seconds`.
-
-        Raises nothing but CancelledError.
-        """
+        """Recall memories for a message within `within` seconds (default `recall_seconds`); never fails."""
         if not self._settings.enabled:
             return Recalled(status="disabled", reason="global_config")
         if ask.limit is not None and ask.limit <= 0:

@@ -17,60 +17,41 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import NotFoundError, PerdureError
 from perdure.domain.job import Job
-from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session
 from perdure.engine.aio.calls import degrade, never_fail, shielded
 from perdure.engine.aio.priority import PriorityGate
 from perdure.engine.aio.worker import Worker, is_ending
-from perdure.engine.chat.caller_model import CallerModels, ModelGrant
+from perdure.engine.chat.caller_model import CallerModels
 from perdure.engine.chat.extraction import Extraction
 from perdure.engine.chat.session_reader import SessionReader
 from perdure.engine.chat.settings import Conversation, GatewaySettings
-from perdure.engine.chat.turn_log import InMemorySessions, PendingTurn, TurnLog, own_session, own_session_of, store_mark
+from perdure.engine.chat.turn_log import InMemorySessions, TurnLog, own_session, own_session_of, store_mark
 from perdure.engine.engine import Engine
-from perdure.engine.graph.jobs import (
-    GROWTH,
-    PARKED_AFTER,
-    JobKinds,
-    failure_line,
-    hand_in,
-    later,
-    pause_after,
-    seconds_until,
-)
+from perdure.engine.graph import jobs as job_queue
 
 # Session jobs: they survive a crash, and several processes share them.
 
 logger = logging.getLogger("perdure")
-
-JOB = "session"
-"""The kind of the jobs; each session runs one at a time, so that its turns are read in order."""
+JOB = "session"  # the kind of the jobs; each session runs one at a time, so that its turns are read in order
 Task = Literal["read", "drift", "quiet", "end"]
 """Read up to a turn; read if the subject changed with it; read if nobody has spoken since; end the session."""
 
-LANES = 4
-"""Sessions processed concurrently where a model reads: one that hangs delays only its own session."""
-AT_ONCE = 8
-"""Jobs taken at a time if rules read, which take some milliseconds each."""
-IDLE = 30.0
-"""Seconds after which a worker checks for work that another process has left."""
+LANES = 4  # sessions processed concurrently where a model reads: one that hangs delays only its own session
+AT_ONCE = 8  # jobs taken at a time if rules read, which take some milliseconds each
+IDLE = 30.0  # seconds after which a worker checks for work that another process has left
 BUSY = 0.05
-SWEEP = 60.0
-"""Maximum seconds between two checks for silent sessions."""
+SWEEP = 60.0  # maximum seconds between two checks for silent sessions
 LATER = 600.0
 """Seconds between two attempts at a job that failed PARKED_AFTER times: a model may be away for hours, and no session
 must stay unread until the next process starts."""
-ENDING = 60.0
-"""Maximum seconds that the caller who ends a session waits; the rest is done later."""
+ENDING = 60.0  # maximum seconds that the caller who ends a session waits; the rest is done later
 _FIRST_LOOK = 0.005
 _SLOWEST_LOOK = 0.1
-SWEPT = 100
-"""Maximum sessions that one check ends."""
+SWEPT = 100  # maximum sessions that one check ends
 QUIET = 5.0
 """Seconds of silence after which rules read unread turns, unless a setting says otherwise: rules cost nothing."""
-LATEST = 20
-"""The latest sessions of the same scope that are read when another one begins."""
+LATEST = 20  # the latest sessions of the same scope that are read when another one begins
 
 
 class SessionJobs:
@@ -116,12 +97,12 @@ class SessionJobs:
     # ------------------------------------------------------------------ jobs
     @property
     def _kind(self) -> str:
-        return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name).named(JOB)
+        return job_queue.JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name).named(JOB)
 
     def job(self, task: Task, session_id: str, scope: Scope, turn: int, *, after: float = 0.0) -> Job:
         """Build a job whose id is derived from its cause, so repeats make one job; it runs `after` seconds later."""
         id = str(uuid5(NAMESPACE_URL, f"perdure:{self._kind}:{task}:{session_id}:{turn}"))
-        told, when = {"task": task, "turn": turn}, later(after) if after else ""
+        told, when = {"task": task, "turn": turn}, job_queue.later(after) if after else ""
         return Job(id=id, kind=self._kind, memory_id=session_id, scope=scope, payload=told, not_before=when)
 
     async def _work(self) -> float:
@@ -140,8 +121,8 @@ class SessionJobs:
                 due = await ledger.jobs.next_due([self._kind])
         except PerdureError as error:
             logger.warning("what is due of sessions waits: %s", error.message)
-            return pause_after(3)
-        wait = IDLE if due is None else min(IDLE, max(BUSY, seconds_until(due)))
+            return job_queue.pause_after(3)
+        wait = IDLE if due is None else min(IDLE, max(BUSY, job_queue.seconds_until(due)))
         return min(wait, self._sweep_every)
 
     async def _do(self, ledger: Ledger, jobs: Sequence[Job]) -> None:
@@ -153,7 +134,7 @@ class SessionJobs:
         finally:
             # A cancelled task returns its unfinished jobs to the queue.
             left = [job.id for job in jobs if job.id not in done]
-            await shielded(hand_in(ledger.jobs, done, left, "what was due of a session will be done again"))
+            await shielded(job_queue.hand_in(ledger.jobs, done, left, "what was due of a session will be done again"))
 
     async def _try(self, ledger: Ledger, job: Job) -> bool:
         """Run one job; True also if it failed and the queue knows."""
@@ -165,11 +146,11 @@ class SessionJobs:
             if is_ending(failure):
                 raise
             error = type(failure).__name__
-            logger.warning("what was due of a session failed: %s", failure_line(failure))
+            logger.warning("what was due of a session failed: %s", job_queue.failure_line(failure))
         if error:
             tries = job.attempts + 1
-            pause = LATER if tries >= PARKED_AFTER else pause_after(tries, GROWTH)
-            await ledger.jobs.failed(job.id, error, not_before=later(pause), park=False)
+            pause = LATER if tries >= job_queue.PARKED_AFTER else job_queue.pause_after(tries, job_queue.GROWTH)
+            await ledger.jobs.failed(job.id, error, not_before=job_queue.later(pause), park=False)
         return not error
 
     async def _carry_out(self, ledger: Ledger, session: Session, job: Job) -> bool:
@@ -251,10 +232,8 @@ class SessionJobs:
         return status.processing > 0
 
 
-JUST_SAID = 0.1
-"""Seconds that the beginning of a conversation waits for the last messages to be stored."""
-FEW = 8
-"""Maximum number of waiting messages for which it waits."""
+JUST_SAID = 0.1  # seconds that the beginning of a conversation waits for the last messages to be stored
+FEW = 8  # maximum number of waiting messages for which it waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,12 +242,10 @@ class SessionEnd:
 
     session_id: str
     turns: int
-    facts: int
-    """Number of memories from its last sitting that still exist."""
+    facts: int  # number of memories from its last sitting that still exist
     summary_id: str | None = None
     """The episodic memory that describes it; None if nothing was worth one, or while it is still being read."""
-    is_read: bool = True
-    """Whether every turn was read for facts; failed ones are retried."""
+    is_read: bool = True  # whether every turn was read for facts; failed ones are retried
 
 
 class MemoryWriter:
@@ -316,34 +293,8 @@ class MemoryWriter:
         """Wait until all messages so far are stored and searchable."""
         await self.turns.so_far()
 
-    async def begin(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> PendingTurn:
-        """Store the user's message, then tools' results; return when they are stored."""
-        turn = PendingTurn(conversation=conversation, user=user, tools=tuple(tools))
-        await self.turns.keep_user(turn)
-        return turn
-
-    async def end(self, turn: PendingTurn, answer: str, *, complete: bool = True) -> None:
-        """Store the answer of a turn; return when it is stored."""
-        await self.turns.keep_answer(turn, answer, complete=complete)
-
-    async def keep(
-        self,
-        conversation: Conversation,
-        user: Message,
-        answer: str,
-        tools: Sequence[Message] = (),
-        *,
-        grant: ModelGrant | None = None,
-    ) -> None:
-        """Store a whole turn, the user's message first; return when it is stored."""
-        turn = PendingTurn(conversation=conversation, user=user, tools=tuple(tools), grant=grant)
-        await self.turns.keep_answer(turn, answer)
-
     async def begins(self, conversation: Conversation, seconds: float) -> None:
-        """Have the unread turns of the same user's other sessions read as one begins; wait for so long at most.
-
-        A request finds what was said before it. Nothing here fails a request.
-        """
+        """Have the user's other sessions read as one begins, waiting for so long at most; never fails a request."""
         until = time.monotonic() + seconds
         what = "what was said in an earlier conversation is read later"
         with never_fail(what, []), degrade(what), self._kernel.lifecycle.in_flight():
@@ -397,10 +348,7 @@ class MemoryWriter:
         await self.turns.shown()
 
     def _due(self, conversation: Conversation, session_id: str, number: int) -> list[Job]:
-        """Return the jobs due after a turn: every N-th is read, others if the subject may have changed.
-
-        And others if nobody continues.
-        """
+        """Return the jobs due after a turn: read every N-th, or if the subject changed, or if nobody continues."""
         if number % self._extraction.every(conversation.dialect) == 0:
             return [self._work.job("read", session_id, conversation.scope, number)]
         jobs = list[Job]()

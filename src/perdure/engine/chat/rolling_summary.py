@@ -1,7 +1,4 @@
-"""The rolling summary of a conversation: one memory of its own, updated when something was learned.
-
-Its sources may change or be erased independently. Prompts never get an outdated version of it (ADR 18).
-"""
+"""The rolling summary of a conversation: a memory that is updated, and never shown outdated (ADR 18)."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches
-from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade
 from perdure.engine.chat.extraction import answer_in_time
@@ -30,12 +27,10 @@ from perdure.pipeline.quarantine import suspect
 from perdure.pipeline.retrieval.words import word_score
 
 KIND = "summaries"
-_MOST_FACTS = 400
-"""Maximum facts of a conversation that are used, the newest."""
+_MOST_FACTS = 400  # maximum facts of a conversation that are used, the newest
 _MARGIN = timedelta(minutes=2)
 """How much earlier than the last summary a fact may be dated and still be new: another process was writing it."""
-_TRIES = 4
-"""Attempts at a summary whose sources change meanwhile."""
+_TRIES = 4  # attempts at a summary whose sources change meanwhile
 _GONE = "gone"
 """Metadata key of a summary: ids in `derived_from` that were already gone, and known to be, when a model wrote it."""
 
@@ -69,8 +64,7 @@ class _Parts:
 
     standing: tuple[Point, ...] = ()
     """The rows of sources that still exist and may enter a prompt, in the summary's order."""
-    lost: frozenset[str] = frozenset()
-    """The ids of sources that have changed or gone since the summary was written."""
+    lost: frozenset[str] = frozenset()  # the ids of sources that have changed or gone since the summary was written
 
     @property
     def items(self) -> list[MemoryItem]:
@@ -119,16 +113,10 @@ def _by_rules(facts: Sequence[MemoryItem]) -> tuple[str, list[MemoryItem]]:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A summary to be written."""
-
-    text: str = ""
-    """"" for none."""
-    parts: Sequence[MemoryItem] = ()
-    """Its source facts."""
-    goes_on: MemoryItem | None = None
-    """The previous summary, if it was used too."""
-    gone: tuple[str, ...] = ()
-    """Sources of the previous summary that no longer exist."""
+    text: str = ""  # "" for none
+    parts: Sequence[MemoryItem] = ()  # its source facts
+    goes_on: MemoryItem | None = None  # the previous summary, if it was used too
+    gone: tuple[str, ...] = ()  # sources of the previous summary that no longer exist
 
 
 class RollingSummaries:
@@ -138,10 +126,7 @@ class RollingSummaries:
         self._kernel = kernel
 
     async def renew(self, scope: Scope, events: Sequence[MemoryEvent] = ()) -> None:
-        """Update the summary with what was learned since; if nothing was learned, write nothing.
-
-        A summary that was erased is made again from what is left. `events` say what no longer holds.
-        """
+        """Update the summary with what was learned since, or make an erased one again; `events` end old facts."""
         with degrade("the summary of the conversation is not renewed"):
             for _ in range(_TRIES):
                 if await self._renewed(scope, events):
@@ -168,10 +153,7 @@ class RollingSummaries:
         return True
 
     async def _facts(self, scope: Scope, previous: MemoryItem | None, parts: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the previous summary's remaining sources, and what was learned since; oldest first.
-
-        Memories that are kept out of prompts are left out. Without a summary, everything that was learned.
-        """
+        """Return the summary's remaining sources, and later ones that prompts may contain; oldest first."""
         kernel = self._kernel
         now = kernel.clock.now()
         filters: list[Filter] = [Not(eq("source", SESSION))]
@@ -229,10 +211,7 @@ async def commit_summary(
     told_at: str,
     reason: str,
 ) -> None:
-    """Commit a summary in place of the previous one, which stays as a version; None as `after` deletes it.
-
-    The caller holds the lock of the scope.
-    """
+    """Commit a summary, keeping the previous one as a version; None as `after` deletes it. Hold the scope's lock."""
     item = after or before
     assert item is not None, "a summary is written, replaced or deleted"
     vectors = {} if after is None else {after.id: vector}
@@ -262,21 +241,9 @@ def _item(scope: Scope, previous: MemoryItem | None, made: _Made, moment: str) -
     goes_on = made.goes_on
     derived = (*(goes_on.derived_from if goes_on else ()), *(item.id for item in made.parts))
     sources = (*(goes_on.sources if goes_on else ()), *(id for item in made.parts for id in item.sources))
-    item = previous or MemoryItem(
-        id=summary_id(scope),
-        memory=made.text,
-        hash=text_hash(made.text),
-        scope=scope,
-        created_at=moment,
-        updated_at=moment,
-        told_at=moment,
-        valid_from=moment,
-        kind=KIND,
-        role="summary",
-    )
-    return item.with_(
-        memory=made.text,
-        hash=text_hash(made.text),
+    item = previous or MemoryItem.new(summary_id(scope), made.text, scope, moment, kind=KIND, role="summary")
+    return item.with_text(
+        made.text,
         updated_at=moment,
         told_at=moment,
         version=1 if previous is None else previous.version + 1,

@@ -1,7 +1,4 @@
-"""Extract facts from the unread turns of a session, and update what depends on them.
-
-Turns that no model can read are counted, and skipped after some attempts.
-"""
+"""Extract facts from the unread turns of a session; unreadable turns are skipped after some attempts."""
 
 from __future__ import annotations
 
@@ -27,12 +24,10 @@ from perdure.engine.engine import Engine
 from perdure.engine.maintenance.deletion import evict
 from perdure.pipeline.curation.chat import has_drifted, tells_a_topic
 
-TRIES = 3
-"""Failures after which turns are read one by one, and a turn without a usable answer is skipped."""
+TRIES = 3  # failures after which turns are read one by one, and a turn without a usable answer is skipped
 SILENT_TRIES = 5
 """The same for a turn without any answer while the next turn is read: a model that is away is not the turn's fault."""
-MOST_FAILED_SESSIONS = 1_000
-"""Sessions whose failures are remembered; beyond it the oldest is dropped and starts over."""
+MOST_FAILED_SESSIONS = 1_000  # sessions whose failures are remembered; beyond it the oldest is dropped and starts over
 
 
 @dataclass(slots=True)
@@ -41,10 +36,8 @@ class SessionFailure:
 
     first: int = 0
     last: int = 0
-    times: int = 0
-    """How often in a row the first of them failed."""
-    passed: set[int] = field(default_factory=set)
-    """Skipped turns, which are not context of others either."""
+    times: int = 0  # how often in a row the first of them failed
+    passed: set[int] = field(default_factory=set)  # skipped turns, which are not context of others either
 
     @property
     def is_lasting(self) -> bool:
@@ -96,12 +89,10 @@ class FailedTurns:
 
 
 logger = logging.getLogger("perdure")
-
 CONTEXT_TURNS = 12
 """Minimum turns of context before a chat's turn for the rules: it begins at every twelfth turn, so that the reading of
 one turn can be reused for the next."""
-LOOKED_BACK = 500
-"""Last turns of a session in which its last sitting is searched."""
+LOOKED_BACK = 500  # last turns of a session in which its last sitting is searched
 
 
 class SessionReader:
@@ -122,10 +113,7 @@ class SessionReader:
         self._troubles = FailedTurns()
 
     async def read(self, session: Session, through: int) -> bool:
-        """Read the unread turns up to one, and update the summary; False if something could not be read.
-
-        Turns that could not be read stay unread, and are read with the next ones.
-        """
+        """Read the unread turns up to one, and update the summary; False if some stay unread for the next time."""
         ledger = await self._kernel.required_ledger()
         events: list[MemoryEvent] = []
         done, through = session.read_turns, min(through, session.turns)
@@ -193,7 +181,6 @@ class SessionReader:
         return list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
 
     async def _extracted(self, session: Session, window: _Window, read: Sequence[SessionTurn]) -> Extracted:
-        """Extract facts from turns that are read together."""
         first, last = read[0].number, read[-1].number
         dialect, trouble, lent = (
             window.dialect(read[0]),
@@ -285,12 +272,9 @@ class SessionReader:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Some turns of a session."""
-
     turns: Sequence[SessionTurn]
     episodes: dict[str, Episode]
-    done: int
-    """The last turn that has been read."""
+    done: int  # the last turn that has been read
 
     def said(self, turns: Sequence[SessionTurn]) -> list[Episode]:
         """The messages of some of them."""

@@ -12,7 +12,7 @@ from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import read_moment
 from perdure.domain.event import Episode
 from perdure.domain.filter import Condition, Not, all_of, eq
-from perdure.domain.memory import LIVE, MemoryItem, text_hash
+from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session, SessionTurn
@@ -27,8 +27,7 @@ from perdure.pipeline.curation.chat import SESSION_FACTS, day_of, is_chatter, se
 from perdure.pipeline.curation.llm.summary import session_by_model
 from perdure.pipeline.quarantine import suspect
 
-_AT_ONCE = 100
-"""Episodes whose facts are looked up in one query."""
+_AT_ONCE = 100  # episodes whose facts are looked up in one query
 _LEAST_MESSAGES = 2
 """User messages, greetings aside, that a session without facts needs before a model is called for it."""
 
@@ -50,8 +49,6 @@ def session_summary_id(session_id: str, first_turn: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SessionSummary:
-    """The text about a sitting, and its sources."""
-
     turns: Sequence[SessionTurn]
     text: str
     parts: Sequence[MemoryItem]
@@ -140,21 +137,12 @@ class SessionSummaries:
                 return
             moment = kernel.clock.tick()
             told_at = max(turns[-1].at, before.told_at if before else "")
-            made = before or MemoryItem(
-                id=session_summary_id(session_id, turns[0].number),
-                memory=text,
-                hash=text_hash(text),
-                scope=scope,
-                created_at=moment,
-                updated_at=moment,
-                told_at=told_at,
-                valid_from=turns[0].at,
-                type="episodic",
-                source=SESSION,
+            id = session_summary_id(session_id, turns[0].number)
+            made = before or MemoryItem.new(
+                id, text, scope, moment, valid_from=turns[0].at, type="episodic", source=SESSION
             )
-            after = made.with_(
-                memory=text,
-                hash=text_hash(text),
+            after = made.with_text(
+                text,
                 updated_at=moment,
                 told_at=told_at,
                 version=made.version + (before is not None),
@@ -175,7 +163,6 @@ class SessionSummaries:
 
 
 def _fit(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the messages that may be used."""
     return [each for each in episodes if not is_forged(each) and suspect(each.content, each.role) is None]
 
 

@@ -12,30 +12,22 @@ from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 # Who is talking, and the scope in which it is stored.
 
-GLOBAL = "global"
-"""The run that every conversation of one user, or of one restricted caller, also reads."""
-DEFAULT = "default"
-"""The run of a conversation without a name."""
-
-Dialect = Literal["chat", "responses"]
-"""The API of the client; each has its own search steps and defaults."""
+GLOBAL = "global"  # the run that every conversation of one user, or of one restricted caller, also reads
+DEFAULT = "default"  # the run of a conversation without a name
+Dialect = Literal["chat", "responses"]  # the API of the client; each has its own search steps and defaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
     """One conversation with a model."""
 
-    scope: Scope
-    """Facts are stored in, and read from, this scope."""
+    scope: Scope  # facts are stored in, and read from, this scope
     shared: Scope | None = None
     """The `global` run of the same user or scope, never across them; None if `scope` has no run."""
-    session: str
-    """The name of the session inside `scope` that counts the turns."""
+    session: str  # the name of the session inside `scope` that counts the turns
     dialect: Dialect
-    team: str | None = None
-    """The team whose CANONICAL facts enter each prompt."""
-    project: str | None = None
-    """The team's project."""
+    team: str | None = None  # the team whose CANONICAL facts enter each prompt
+    project: str | None = None  # the team's project
 
 
 Injection = Literal["system", "prepend_user", "user_message"]

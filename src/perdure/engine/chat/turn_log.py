@@ -56,9 +56,7 @@ async def own_session_of(kernel: Kernel, ledger: Ledger, id: str) -> Session | N
 # Sessions without a ledger exist in the memory of this process.
 
 logger = logging.getLogger("perdure")
-
-MOST_SESSIONS = 1_000
-"""Sessions held in memory; beyond it the one silent for longest is dropped."""
+MOST_SESSIONS = 1_000  # sessions held in memory; beyond it the one silent for longest is dropped
 
 
 @dataclass(slots=True)
@@ -68,8 +66,7 @@ class _SessionInMemory:
     turns: int = 0
     read: list[list[Episode]] = field(default_factory=list)
     unread: list[list[Episode]] = field(default_factory=list)
-    failures: int = 0
-    """How often a model gave no usable answer for the first unread turns."""
+    failures: int = 0  # how often a model gave no usable answer for the first unread turns
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -183,11 +180,9 @@ def _all(turns: Sequence[Sequence[Episode]]) -> list[Episode]:
 MOST_WAITING = 1_000
 """Entries that may wait for the ledger; beyond it turns are refused. An unlocked ledger takes thousands a second, so
 this many wait only while nobody can write."""
-MOST_CHARACTERS = 32_000_000
-"""Maximum characters of all waiting entries."""
+MOST_CHARACTERS = 32_000_000  # maximum characters of all waiting entries
 _NOT_KEPT = "the turn is not kept"
 _NOT_SHOWN = "the messages are kept, but cannot be searched yet"
-
 Due = Callable[[Conversation, str, int], Sequence[Job]]
 """Return the jobs after a turn, from its session's id and its number."""
 
@@ -198,23 +193,15 @@ class PendingTurn:
 
     conversation: Conversation
     user: Message
-    tools: Sequence[Message] = ()
-    """Tools' results after the user's message."""
-    grant: ModelGrant | None = None
-    """The caller's model and key for reading the turn, if enabled."""
+    tools: Sequence[Message] = ()  # tools' results after the user's message
+    grant: ModelGrant | None = None  # the caller's model and key for reading the turn, if enabled
     answer: str = ""
-    complete: bool = True
-    """False if the answer broke off."""
-    asks: bool = False
-    """Whether the answer calls tools, whose results continue the turn."""
-    session_id: str | None = None
-    """The ledger's id of the session; None without a ledger."""
-    number: int = 0
-    """Its place in the session, from 1 on; 0 if it is not counted (yet)."""
-    episodes: tuple[str, ...] = ()
-    """The ids of its stored messages so far."""
-    is_refused: bool = False
-    """Whether the queue was full when it came."""
+    complete: bool = True  # false if the answer broke off
+    asks: bool = False  # whether the answer calls tools, whose results continue the turn
+    session_id: str | None = None  # the ledger's id of the session; None without a ledger
+    number: int = 0  # its place in the session, from 1 on; 0 if it is not counted (yet)
+    episodes: tuple[str, ...] = ()  # the ids of its stored messages so far
+    is_refused: bool = False  # whether the queue was full when it came
     user_done: asyncio.Future[None] | None = None
     """Done once the user's message is stored, or cannot be; None if it waits for the answer."""
     answer_done: asyncio.Future[None] | None = None
@@ -243,8 +230,7 @@ class _Entry:
     """One write of the log: the beginning of a turn, its answer, or both; or what was injected before."""
 
     scope: Scope
-    turn: PendingTurn | None = None
-    """None for an injection."""
+    turn: PendingTurn | None = None  # none for an injection
     begins: bool = False
     ends: bool = False
     injected: frozenset[str] = frozenset()
@@ -274,12 +260,9 @@ class _Made:
 
     parts: tuple[_Entry, ...]
     said: Said
-    before: tuple[str, ...] = ()
-    """Messages of the turn that it continues."""
-    shown: tuple[Episode, ...] = ()
-    """Its messages that get rows, if messages are searched."""
-    small: frozenset[str] = frozenset()
-    """Ids in `shown` that searches must not find."""
+    before: tuple[str, ...] = ()  # messages of the turn that it continues
+    shown: tuple[Episode, ...] = ()  # its messages that get rows, if messages are searched
+    small: frozenset[str] = frozenset()  # ids in `shown` that searches must not find
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +409,6 @@ class TurnLog:
             await self._written(ledger, made)
 
     async def _made(self, ledger: Ledger, each: _Entry, end: _Entry | None = None) -> _Made | None:
-        """Return an entry in its stored form; None if the turn that it ends has not begun."""
         parts = (each,) if end is None else (each, end)
         turn, asked = each.turn, None
         if turn is None:
@@ -550,10 +532,7 @@ class TurnLog:
 
 
 def _is_apart(batch: list[_Entry], each: _Entry) -> bool:
-    """Whether an entry can be stored only after the one before it.
-
-    A grant must be stored before the turn that it ends can be read, and that turn must be counted first.
-    """
+    """Whether an entry must be stored after the one before it: a grant needs its counted turn, a reader the grant."""
     if each.goes_on:
         return True
     is_granted = each.ends and each.turn is not None and each.turn.grant is not None
@@ -566,7 +545,6 @@ def _is_uncounted(entry: _Entry) -> bool:
 
 
 def _turns_of(batch: Sequence[_Entry]) -> list[tuple[_Entry, ...]]:
-    """Group the entries that are stored together: turns with their ends, if both are present."""
     ends = {each.turn: each for each in batch if each.turn is not None and not each.begins}
     begun = {each.turn for each in batch if each.turn is not None and each.begins}
     return [

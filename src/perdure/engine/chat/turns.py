@@ -17,8 +17,7 @@ from perdure.pipeline.curation.chat import is_chatter, is_empty_turn
 from perdure.pipeline.prompting.quoting import said_aloud, sanitised, strip_injected
 from perdure.pipeline.quarantine import is_forgery
 
-SMALL_TALK = "small_talk"
-"""The type of a message that is a file without searchable content."""
+SMALL_TALK = "small_talk"  # the type of a message that is a file without searchable content
 
 
 def group_of(first: str, dialect: Dialect) -> str:
@@ -51,10 +50,7 @@ class Turns:
     def opening(
         self, dialect: Dialect, scope: Scope, user: Message, tools: Sequence[Message], before: Sequence[str] = ()
     ) -> list[Episode]:
-        """Return the beginning of a turn: the user's message, then tools' results. Invalid messages are left out.
-
-        `before` are the messages of a turn that this continues.
-        """
+        """Return a turn's beginning: the user's message and tools' results; `before` are its earlier messages."""
         said = [(user, strip_injected(user.content)), *((tool, strip_injected(tool.content)) for tool in tools)]
         fit = [(message, text) for message, content in said if (text := sanitised(content)) is not None]
         ids = [new_id() for _ in fit]
@@ -99,10 +95,7 @@ class Turns:
 
 
 def says_nothing(episode: Episode, asked: str) -> bool:
-    """Whether a message has no searchable content, as greetings or thanks and their answers: it gets no row.
-
-    `asked` is the user's message that an answer answers.
-    """
+    """Whether a message, such as a greeting or the answer to one (`asked`), has no searchable content."""
     if episode.role == "user":
         return is_chatter(episode.content)
     return episode.role == "assistant" and is_empty_turn(asked, episode.content)

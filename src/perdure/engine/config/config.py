@@ -1,4 +1,4 @@
-"""MemoryConfig: spec 000 §8.1's keys and perdure's own; it only composes what each backend declares for itself."""
+"""MemoryConfig: spec 000 §8.1's keys and perdure's own, composed of the backends' settings."""
 
 from __future__ import annotations
 
@@ -22,11 +22,8 @@ from perdure.pipeline.maintenance.retention import GRACE_DAYS, INITIAL_DAYS, THR
 # what these two come to. A model whose role is none of the memory's is the router's, and is left to it.
 
 MINILM = "all-minilm-l6-v2"
-MINILM_DIMENSION = 384
-"""001's own embedding model, which is the embedded set's."""
-TABLES = ("memory", "external_models")
-"""The tables that are 001's."""
-
+MINILM_DIMENSION = 384  # 001's own embedding model, which is the embedded set's
+TABLES = ("memory", "external_models")  # the tables that are 001's
 Role = Literal["memory_rewrite", "memory_extraction"]
 _T = TypeVar("_T", bound=BaseModel)
 
@@ -81,7 +78,7 @@ def is_router_file(values: Mapping[str, Any]) -> bool:
 
 
 def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Perdure's settings for those of a file; ConfigError names the key that is wrong, as the file spells it."""
+    """Convert a file's settings to perdure's; ConfigError names a wrong key as in the file."""
     memory = _read(_Memory, values.get("memory") or {}, "memory")
     names = ("default_retrieval_limit", "default_similarity_threshold", "extraction_batch_size")
     given = {name: value for name in names if (value := getattr(memory, name)) is not None}
@@ -110,7 +107,7 @@ def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _embedder(embedding: _Embedding, milvus: _Milvus | None) -> dict[str, Any]:
-    """The embedder; ConfigError where its vectors would not fit the collection."""
+    """Return the embedder; ConfigError if its vectors do not fit the collection."""
     name = embedding.model.rpartition("/")[2].lower()
     dimension = embedding.dimension or (MINILM_DIMENSION if name == MINILM else None)
     if name == MINILM and dimension != MINILM_DIMENSION:
@@ -132,7 +129,7 @@ def _embedder(embedding: _Embedding, milvus: _Milvus | None) -> dict[str, Any]:
 
 
 def _models(entries: object) -> dict[Role, _Model]:
-    """The models by their roles, of those that are the memory's."""
+    """Return the models of memory's roles."""
     if not isinstance(entries, list):
         raise ConfigError("external_models must be a list of models", field="external_models", value=entries)
     found: dict[Role, _Model] = {}
@@ -158,8 +155,7 @@ def _read(table: type[_T], values: object, section: str) -> _T:
         raise config_error(error, table, section) from error
 
 
-DEFAULT_PATH = Path("~/.memory")
-"""Where the embedded set keeps its files, and the ledger of spec 000 §3.1."""
+DEFAULT_PATH = Path("~/.memory")  # where the embedded set keeps its files, and the ledger of spec 000 §3.1
 
 
 def _without_nul(path: Path) -> Path:
@@ -168,10 +164,7 @@ def _without_nul(path: Path) -> Path:
     return path
 
 
-FilePath = Annotated[Path, AfterValidator(_without_nul)]
-"""A path that the file system could have."""
-
-
+FilePath = Annotated[Path, AfterValidator(_without_nul)]  # a path that the file system could have
 OPENAI_DEFAULT: dict[str, Any] = {
     "vector_store": {"provider": "memory"},
     "llm": {"provider": "openai", "config": {"model": "gpt-4o-mini"}},
@@ -181,7 +174,7 @@ OPENAI_DEFAULT: dict[str, Any] = {
 
 
 class Section(BaseModel):
-    """A part of the configuration; keys that it does not know are errors."""
+    """A part of the configuration; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
@@ -194,28 +187,28 @@ class ProviderSection(Section):
 
 
 class VectorStoreConfig(ProviderSection):
-    """Which vector store, and its settings."""
+    """The vector store and its settings."""
 
     provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
     collection_name: str = Field("memories", min_length=1, max_length=200, description="Collection for the memories")
 
 
 class LLMConfig(ProviderSection):
-    """Which language model, and its settings."""
+    """A language model and its settings."""
 
 
 class EmbedderConfig(ProviderSection):
-    """Which embedder, and its settings."""
+    """The embedder and its settings."""
 
     provider: str = Field("minilm", description="Name of the provider, or package.module:Class")
 
 
 class RerankerConfig(ProviderSection):
-    """Which reranker, and its settings."""
+    """The reranker and its settings."""
 
 
 class HistoryConfig(ProviderSection):
-    """Which ledger, where it lies, and its settings."""
+    """The ledger, its path, and its settings."""
 
     provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
     db_path: FilePath | None = Field(
@@ -225,7 +218,7 @@ class HistoryConfig(ProviderSection):
 
 
 class GraphStoreConfig(ProviderSection):
-    """Which graph store, and its settings."""
+    """The graph store and its settings."""
 
     provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
 
@@ -239,7 +232,7 @@ ChosenGraphStore = Annotated[GraphStoreConfig | None, BeforeValidator(_without_n
 
 
 class ApproversConfig(Section):
-    """How many admins must approve a promotion to each level; 0 is at once."""
+    """The number of admins that must approve a promotion to each level; 0 is at once."""
 
     WORKING: int = Field(0, ge=0, description="Admins who must approve EPHEMERAL to WORKING")
     VALIDATED: int = Field(1, ge=0, description="Admins who must approve WORKING to VALIDATED")
@@ -248,7 +241,7 @@ class ApproversConfig(Section):
 
 
 class TeamConfig(Section):
-    """What holds for the memory of teams (spec 004)."""
+    """Settings of team memory (spec 004)."""
 
     approvers: ApproversConfig = Field(default_factory=ApproversConfig)
     four_eyes: bool = Field(False, description="Whether nobody may approve their own request")
@@ -265,7 +258,7 @@ class CustomPrompts(Section):
 
 
 class UpkeepSettings(BaseModel):
-    """What a server does by itself and how often, and what its commands go by; 0 hours is never."""
+    """Intervals and thresholds of a server's maintenance and of its commands; 0 hours is never."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
@@ -291,7 +284,7 @@ class UpkeepSettings(BaseModel):
 
 
 class MemoryConfig(BaseModel):
-    """Everything that can be set; each part left out is the embedded set's.
+    """All settings; parts left out are those of the embedded set.
 
     Sources in rising order: `PERDURE_...` variables (nested keys joined by two underscores, as in
     `PERDURE_VECTOR_STORE__PROVIDER`), then the arguments. `from_file` puts a file below both.
@@ -324,8 +317,10 @@ class MemoryConfig(BaseModel):
         "batch",
         description="How the llm curator decides: about all facts in one call, in one call a fact, or never updating",
     )
-    episodes: Literal["keep", "search", "off"] = Field(
-        "keep", description="Whether messages are stored, stored and searched, or not stored"
+    episodes: Literal["notes", "keep", "search", "off"] = Field(
+        "notes",
+        description="What becomes of messages: stored, and their sentences that no fact says are searched as notes "
+        "(`notes`); stored (`keep`); stored and searched (`search`); not stored (`off`)",
     )
     updates: Literal["in_place", "supersede"] = Field(
         "in_place", description="Whether an update keeps the id (the old text stays as a version) or makes a new memory"
@@ -352,29 +347,29 @@ class MemoryConfig(BaseModel):
     version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
 
     def __init__(self, **values: Any) -> None:
-        """Lay the arguments over the `PERDURE_...` variables; no .env file is read unasked."""
+        """Apply the arguments over the `PERDURE_...` variables; no .env file is read."""
         super().__init__(**_merge(variables(), values))
 
     @property
     def chosen_curator(self) -> Literal["llm", "rules"]:
-        """The curator in force."""
+        """Return the effective curator."""
         return self.curator or ("llm" if self.llm is not None else "rules")
 
     @property
     def ledger_path(self) -> Path:
-        """Where a `sqlite` ledger lies (DESIGN §4): as told, else beside a given store path, else in `path`."""
+        """Return the path of a `sqlite` ledger (DESIGN §4): as set, else beside a given store path, else in `path`."""
         if self.history.db_path is not None:
             return self.history.db_path.expanduser()
         return self._folder / "history.db"
 
     @property
     def graph_path(self) -> Path:
-        """Where a `sqlite` graph lies that names no file: beside a given store path, else in `path`."""
+        """Return the default path of a `sqlite` graph: beside a given store path, else in `path`."""
         return self._folder / "graph.db"
 
     @property
     def home(self) -> Path | None:
-        """The folder without which there is no memory yet; None where its store may lie elsewhere, as a server's."""
+        """Return the folder that exists with the memory; None if its store may be elsewhere, as a server's."""
         return self._folder if self.vector_store.provider in ("sqlite", "markdown") else None
 
     @property
@@ -387,10 +382,7 @@ class MemoryConfig(BaseModel):
 
 
 def variables() -> dict[str, Any]:
-    """What the `PERDURE_...` variables say, keys nested; pydantic-settings reads them, and is imported for nobody else.
-
-    It takes a tenth of a second to import.
-    """
+    """Return the `PERDURE_...` variables with nested keys; pydantic-settings takes a tenth of a second to import."""
     if not any(name.upper().startswith(_PREFIX) for name in os.environ):
         return {}
     from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
@@ -405,9 +397,9 @@ _PREFIX = "PERDURE_"
 
 
 def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
-    """The configuration of a caller's argument; ConfigError names the key and the nearest right one.
+    """Return the configuration of a caller's argument; ConfigError names a wrong key and the nearest right one.
 
-    None is spec 000 §3.1's default where OPENAI_API_KEY is set and no PERDURE_ variable is, else the embedded set.
+    None is spec 000 §3.1's default if OPENAI_API_KEY is set and no PERDURE_ variable is, else the embedded set.
     """
     if isinstance(config, MemoryConfig):
         return config
@@ -428,9 +420,9 @@ IN_FILES: dict[str, Any] = {"vector_store": {"provider": "markdown"}, "episodes"
 
 
 def read_folder(path: str | os.PathLike[str]) -> MemoryConfig:
-    """The embedded set in a folder, by what lies there: one with `entries/` and no `memories.db` is a memory in files.
+    """Return the embedded set for a folder; one with `entries/` and no `memories.db` is a memory in files.
 
-    So a clone or a copy of one opens as what it is. A store that a `PERDURE_...` variable names is that of any folder.
+    So a clone or a copy opens correctly. A store named by a `PERDURE_...` variable applies to any folder.
     """
     folder = Path(path).expanduser()
     told = variables()
@@ -439,12 +431,12 @@ def read_folder(path: str | os.PathLike[str]) -> MemoryConfig:
 
 
 def in_files(folder: Path) -> bool:
-    """Whether what lies in a folder is a memory in files."""
+    """Whether a folder contains a memory in files."""
     return (folder / "entries").is_dir() and not (folder / "memories.db").exists()
 
 
 def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
-    """The configuration of a TOML or YAML file, under the `PERDURE_...` variables; 001's own tables are read too."""
+    """Read the configuration of a TOML or YAML file, below the `PERDURE_...` variables; also 001's own tables."""
     file = Path(path).expanduser()
     try:
         values = read_tables(file)
@@ -467,7 +459,7 @@ _YAML = (".yaml", ".yml")
 
 
 def read_tables(file: Path) -> dict[str, Any]:
-    """The tables of a settings file; ValueError where it has none."""
+    """Return the tables of a settings file; ValueError if it has none."""
     text = file.read_text(encoding="utf-8")
     if file.suffix not in _YAML:
         return tomllib.loads(text)
@@ -493,13 +485,13 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked_by_role(named: LLMConfig | None, *, max_tokens: int, temperature: float) -> Mapping[str, Any]:
-    """The `max_tokens` and `temperature` of a call: the role's own, or None where the model's settings name one."""
+    """Return a call's `max_tokens` and `temperature`: the role's own, or None if the model's settings have one."""
     given = named.config if named is not None else {}
     own: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
     return {name: None if name in given else value for name, value in own.items()}
 
 
 def seconds_of(named: LLMConfig | None) -> float | None:
-    """Seconds that an answer may take: the model's `timeout` (`llm_timeout_seconds`); None where nothing names one."""
+    """Return the time limit of an answer in seconds: the model's `timeout` (`llm_timeout_seconds`), or None."""
     given = named.config.get("timeout") if named is not None else None
     return float(given) if isinstance(given, (int, float)) else None

@@ -60,8 +60,7 @@ def visible(
     return all_of(*parts)
 
 
-UNRESTRICTED = Scope()
-"""No restriction at all."""
+UNRESTRICTED = Scope()  # no restriction at all
 
 
 def scoped(walls: Scope, given: Scope) -> Scope:
@@ -79,10 +78,7 @@ def is_inside(walls: Scope, item: MemoryItem) -> bool:
 
 
 def reaches(walls: Scope, scope: Scope) -> bool:
-    """Whether memories of a scope are inside the access scope; a team's are only if it names the team.
-
-    A team has its own visibilities inside its scope: callers that are not members see none of its memories.
-    """
+    """Whether a scope is inside the access scope; a team's memories are seen by its members only."""
     return (scope.team_id is None or walls.team_id is not None) and walls.holds(scope)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.domain.event import Change
-from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.memory import MemoryItem, new_id
 from perdure.engine.core.lookup import live_row
 from perdure.engine.core.rows import version_of
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Batch:
-    """Changes in the order in which they are made.
-
-    Each has an `actor` and a `reason`; `undoes` names the event that it reverts.
-    """
+    """Changes in order, each with an `actor` and a `reason`; `undoes` names the event that it reverts."""
 
     clock: MonotonicClock
     changes: list[Change] = field(default_factory=list)
@@ -46,10 +43,7 @@ class Batch:
         undoes: str | None = None,
         hides: tuple[str, ...] = (),
     ) -> None:
-        """Write a memory that does not exist, with its own dates: a new one, or a deleted one.
-
-        Restoring a deleted one also shows its messages (`hides`) again.
-        """
+        """Write a new or deleted memory with its own dates; messages in `hides` are shown again."""
         self.vectors[item.id] = vector
         self._note(
             "ADD", item.id, item.updated_at, told_at=item.told_at,
@@ -136,15 +130,6 @@ async def edit(
 def new_memory(kernel: Kernel, text: str, scope: Scope, *, id: str | None = None, **fields: Any) -> MemoryItem:
     """Build a memory with the current time, under the caller's id or a new one."""
     moment, id = kernel.clock.tick(), id or new_id()
-    return MemoryItem(
-        id=id,
-        memory=text,
-        hash=text_hash(text),
-        scope=scope,
-        created_at=moment,
-        updated_at=moment,
-        told_at=moment,
-        valid_from=moment,
-        lineage_id=id if kernel.config.updates == "supersede" else None,
-        **fields,
+    return MemoryItem.new(
+        id, text, scope, moment, lineage_id=id if kernel.config.updates == "supersede" else None, **fields
     )

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from perdure.backends.vector_stores.base import VectorStore
 
 _MARK = "--"
-_ATTEMPTS = 3
-"""A collection may be replaced by its next version between two checks."""
+_ATTEMPTS = 3  # a collection may be replaced by its next version between two checks
 
 
 def generation_name(base: str, number: int) -> str:

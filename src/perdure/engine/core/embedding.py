@@ -17,7 +17,7 @@ from perdure.backends.embedders.base import Embedder
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import EARLIEST, read_moment
 from perdure.domain.errors import EmbeddingError, NotFoundError
-from perdure.domain.memory import LIVE
+from perdure.domain.memory import LIVE, NOTES
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import key_of
 from perdure.engine.aio.calls import degrade
@@ -28,13 +28,10 @@ from perdure.pipeline.retrieval.standing_facts import is_standing
 from perdure.pipeline.retrieval.time_window import temporal_words
 
 logger = logging.getLogger("perdure")
-
 SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
 """Codes of failures that concern every text: after the batch's retries there are no further ones."""
 
-EMBED_MISSING = 256
-"""Memories without a vector that are embedded at a time, once an embedder is available."""
-
+EMBED_MISSING = 256  # memories without a vector that are embedded at a time, once an embedder is available
 _NOT_STORED = "not stored, because it could not be embedded"
 
 
@@ -45,8 +42,7 @@ class Embedded:
     vectors: list[Vector | None]
     failed: set[int] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
-    down: EmbeddingError | None = None
-    """Why none could be embedded, if the cause is the service and not a text."""
+    down: EmbeddingError | None = None  # why none could be embedded, if the cause is the service and not a text
 
 
 class Embedding:
@@ -54,8 +50,7 @@ class Embedding:
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        self.words_given: set[str] = set()
-        """Words whose vectors a store is known to have."""
+        self.words_given: set[str] = set()  # words whose vectors a store is known to have
         self._said = False
         self._found = False
 
@@ -81,10 +76,7 @@ class Embedding:
         return self.available and self.embedder.local
 
     async def texts(self, texts: Sequence[str]) -> Embedded:
-        """Embed texts in one batch; if the batch fails, one by one, and failed texts are named.
-
-        A blank text gets no vector: a model's vector for it would be similar to anything.
-        """
+        """Embed texts in one batch, or one by one and name the failed ones; a blank text gets no vector."""
         places = [place for place, text in enumerate(texts) if text.strip()]
         if not places or not self.available:
             return Embedded([None] * len(texts))
@@ -121,19 +113,14 @@ class Embedding:
         return result
 
 
-WORDS_AT_ONCE = 512
-"""Words encoded in one batch."""
-MOST_GIVEN = 200_000
-"""Maximum words in the cache of words whose vectors a store has: 20 MB."""
+WORDS_AT_ONCE = 512  # words encoded in one batch
+MOST_GIVEN = 200_000  # maximum words in the cache of words whose vectors a store has: 20 MB
 
 
 async def put_rows(
     store: VectorStore, collection: str, embedding: Embedding, puts: Sequence[Point], deletes: Sequence[str] = ()
 ) -> None:
-    """Write rows and delete others, and give the store the vectors of its new words.
-
-    A failure of the latter only costs time: the next search makes the vectors.
-    """
+    """Write rows and delete others, and store vectors of new words, whose failure only slows the next search."""
     await store.apply(collection, puts, deletes)
     if not embedding.compares_words:
         return
@@ -196,8 +183,7 @@ async def embed_missing(store: VectorStore, collection: str, embedding: Embeddin
 # The cues of a row: read out of its text when it is written, and kept in it, for reading them takes a third of a
 # millisecond and a scope may have a hundred thousand rows.
 
-CUES = "cues"
-"""The payload's key; not a field of an item, so that a rewritten row gets new cues."""
+CUES = "cues"  # the payload's key; not a field of an item, so that a rewritten row gets new cues
 
 
 def read_cues(payload: Mapping[str, Any]) -> Cues:
@@ -235,17 +221,14 @@ def cues_of(payload: Mapping[str, Any]) -> Cues:
 
 PASSAGES = "passages"
 """The payload's key of the passages' vectors; not a field of an item, so that a rewritten row gets new ones."""
-AT_ONCE = 20
-"""Rows processed for recall on the event loop itself: three milliseconds."""
-MOST = 64
-"""Passages of one memory that are embedded: some 5,000 words. Later words are still found by keyword."""
+AT_ONCE = 20  # rows processed for recall on the event loop itself: three milliseconds
+MOST = 64  # passages of one memory that are embedded: some 5,000 words. Later words are still found by keyword.
 WHOLE_ROLES = frozenset({"assistant", "tool", "system"})
 """Long messages of these roles are found by the vector of the whole and by their words: 78 % of what BEAM asks for is
 the user's own, and an assistant writes ten times as much."""
 
 
-DERIVED = frozenset({PASSAGES, CUES})
-"""Keys of a payload that are derived from the rest of it."""
+DERIVED = frozenset({PASSAGES, CUES})  # keys of a payload that are derived from the rest of it
 
 
 async def with_derived(embedding: Embedding, points: Sequence[Point]) -> list[Point]:
@@ -309,6 +292,7 @@ def entry_of(point: Point, dimension: int) -> Entry:
             int(payload.get("position") or 0),
         ),
         turn=role != "memory",
+        note=payload.get("kind") == NOTES,
         role=role,
         speaker=speaker if isinstance(speaker, str) and speaker else None,
         features=read(str(payload.get("memory", ""))),

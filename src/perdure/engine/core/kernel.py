@@ -1,8 +1,7 @@
-"""The kernel: the backends of one engine, opened on first use, and the one way to change anything."""
+"""The kernel: the backends of one engine, opened on first use, and the only way to change anything."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -27,17 +26,9 @@ from perdure.domain.errors import (
 from perdure.domain.event import AddResult, MemoryEvent
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import Lifecycle, RunOnce, degrade, shielded
+from perdure.engine.core import rows
 from perdure.engine.core.collections import embedded_elsewhere, generations, open_collection
 from perdure.engine.core.embedding import Embedding, embed_missing, put_rows, with_derived
-from perdure.engine.core.rows import (
-    Write,
-    check_tags,
-    episode_item,
-    net_rows,
-    note_vectors,
-    stored_as_said,
-    tell_what_became,
-)
 from perdure.engine.core.store_identity import LossCheck
 
 if TYPE_CHECKING:
@@ -58,13 +49,13 @@ if TYPE_CHECKING:
 
 
 class ChangeObserver(Protocol):
-    """Derives data from changes outside of the store; never fails a write, nor delays one where there is a queue."""
+    """Derives data from changes outside of the store; never fails a write, nor delays one if there is a queue."""
 
     def jobs(self, changes: Sequence[Change]) -> list[Job]:
-        """Return the jobs of these changes, for the ledger to keep in the same transaction."""
+        """Return the jobs of these changes, to be stored in the same transaction."""
 
     async def at_once(self, changes: Sequence[Change], warnings: list[str]) -> None:
-        """Do the jobs now, where there is no ledger; append a warning for each that failed."""
+        """Run the jobs now, without a ledger; append a warning for each that failed."""
 
     async def arrived(self, items: Sequence[MemoryItem]) -> None:
         """Note memories that were imported into the store without a change."""
@@ -73,17 +64,17 @@ class ChangeObserver(Protocol):
         """Look for jobs now."""
 
     async def close(self) -> None:
-        """Stop, and leave the jobs that are not done to the next process."""
+        """Stop, and leave unfinished jobs to the next process."""
 
     def forsake(self) -> None:
-        """Start afresh after a fork, and leave open connections to the parent process."""
+        """Reset after a fork, and leave open connections to the parent process."""
 
 
 class Quota(Protocol):
     """Limits how many memories one user may have."""
 
     async def check(self, changes: Sequence[Change]) -> None:
-        """Raise QuotaError where these changes exceed the limit and the configuration refuses more."""
+        """Raise QuotaError if these changes exceed the limit and the configuration refuses more."""
 
     def note(self, changes: Sequence[Change]) -> None:
         """Note that these changes were made."""
@@ -93,26 +84,26 @@ class FileObserver(Protocol):
     """Turns other programs' edits of memory files into changes, and changes into versions of the files."""
 
     async def opened(self) -> None:
-        """Take in the edits made while no process had the files open."""
+        """Read the edits made while no process had the files open."""
 
     def watch(self) -> None:
-        """Take in edits as they happen, from now on or from when the backends are opened."""
+        """Read edits as they happen, from now on or from when the backends are opened."""
 
     def note(self, changes: Sequence[Change]) -> None:
         """Note that these changes were made."""
 
-    async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
-        """Return a scope's memories at a moment, by the versions of the files; empty where there are none."""
+    async def state_at(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
+        """Return a scope's memories at a time, by the versions of the files; empty without versions."""
 
     async def close(self) -> None:
-        """Stop watching, and finish what is begun."""
+        """Stop watching, and finish running work."""
 
     def forsake(self) -> None:
-        """Start afresh after a fork, and leave running work to the parent process."""
+        """Reset after a fork, and leave running work to the parent process."""
 
 
 def check_writable(store: VectorStore, config: MemoryConfig) -> None:
-    """ReadOnlyError where the store can only be read."""
+    """Raise ReadOnlyError if the store can only be read."""
     if store.read_only:
         raise ReadOnlyError(
             f"the memory in {config.home or 'its store'} may only be read, because its folder or disk is read-only: "
@@ -121,7 +112,7 @@ def check_writable(store: VectorStore, config: MemoryConfig) -> None:
 
 
 async def open_beside(ledger: Ledger, store: VectorStore) -> None:
-    """Open the ledger of a store that is open; LedgerError where it can only be read and the store can be written."""
+    """Open an open store's ledger; LedgerError if it is read-only and the store is not."""
     await ledger.open()
     if ledger.read_only and not store.read_only:
         await ledger.close()
@@ -137,40 +128,41 @@ class HistoryQueries:
     _identity: str
 
     def answers(self, scope: Scope) -> Answers:
-        """What a language model has answered in exactly this scope."""
+        """Return the cache of a language model's answers in exactly this scope."""
         from perdure.engine.write.curator import Answers
 
         return Answers(self.ledger, scope)
 
     def _answer_key(self, key: str) -> str:
-        """The key as the ledger keeps it: the answer is about this store's memories, and others may share a ledger."""
+        """Return the ledger's key, with the store's mark, because stores may share a ledger."""
         return f"{self._identity}/{self.config.vector_store.collection_name}/{key}"
 
     async def remembered(self, key: str | None, scope: Scope) -> AddResult | None:
-        """The answer that was given to this idempotency key, if one was given."""
+        """Return the answer given for this idempotency key, or None."""
         if key is None or self.ledger is None:
             return None
         text = await self.ledger.remembered(self._answer_key(key), scope)
         if text is None:
             return None
         loaded = json.loads(text)
-        return AddResult([MemoryEvent(**event) for event in loaded["results"]], loaded["warnings"], self.bare)
+        events = [MemoryEvent(**event) for event in loaded["results"]]
+        return AddResult(events, loaded["warnings"], self.bare, notes=loaded.get("notes", 0))
 
     async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
-        """The last messages before a moment in a scope; none without a ledger."""
+        """Return the last messages before a time in a scope; none without a ledger."""
         return await self.ledger.recent_episodes(scope, limit, before) if self.ledger else []
 
     async def mark_extracted(self, ids: Sequence[str]) -> None:
-        """These messages have been read."""
+        """Mark these messages as read."""
         if self.ledger and ids:
             await self.ledger.mark_extracted(ids)
 
     async def history(self, id: str) -> list[HistoryRecord]:
-        """The history of a memory; LedgerError where there is no ledger, for emptiness must not look like an answer."""
+        """Return a memory's history; LedgerError without a ledger, because that is not the same as no history."""
         return await self._require_ledger().history(id)
 
     async def event(self, event_id: str) -> tuple[Change, int]:
-        """The change behind a history record and its place in the order; an error that says why where there is none."""
+        """Return a history record's change and its sequence; otherwise an error with the reason."""
         ledger = self._require_ledger()
         record = await ledger.history_record(event_id)
         if record is None:
@@ -182,9 +174,9 @@ class HistoryQueries:
         return change, record.sequence
 
     async def later_events(self, change: Change, sequence: int) -> list[HistoryRecord]:
-        """What happened to the same memory, or its line, after this event and still stands, newest first.
+        """Return later changes of the same memory or its line that still hold, newest first.
 
-        An event and the one that took it back are both left out; what took back this event or an earlier one is not.
+        An event and the one that undid it are both left out; what undid this event or an earlier one is not.
         """
         later = [record for record in await self.history(change.memory_id) if record.sequence > sequence]
         ids = {record.id for record in later}
@@ -200,7 +192,7 @@ class HistoryQueries:
         return standing
 
     async def events_since(self, scope: Scope, moment: str) -> list[Change]:
-        """The changes of a scope after a moment of the clock, newest first."""
+        """Return the changes of a scope after a clock time, newest first."""
         return await self._require_ledger().events_since(scope, moment)
 
     def _require_ledger(self) -> Ledger:
@@ -210,7 +202,7 @@ class HistoryQueries:
 
 
 logger = logging.getLogger("perdure")
-
+BULK = 64  # changes of one batch from which the store is synced at once, so that their entries need not be marked
 SYNC_EVERY = 2_000
 """Changes after which the store is synced and their journal entries dropped: a few megabytes of journal."""
 
@@ -218,8 +210,8 @@ SYNC_EVERY = 2_000
 class Kernel(HistoryQueries):
     """Backends, clock and configuration of one engine; every path works through it.
 
-    `reader` is the curator of conversations through the gateway, and `extractor` its model, if it has one.
-    The observers are made here, each of the kernel whose changes it observes.
+    `reader` is the curator of gateway conversations, and `extractor` its model, if any. The observers are made here,
+    for this kernel.
     """
 
     def __init__(
@@ -268,22 +260,22 @@ class Kernel(HistoryQueries):
 
     @cached_property
     def curator(self) -> Curator:
-        """Decides what to remember; made by the first write, because its rules take a while to import."""
+        """The curator, made by the first write, because its rules take a while to import."""
         return self._make_curator()
 
     @cached_property
     def reader(self) -> Curator:
-        """Reads conversations through the gateway."""
+        """The curator of gateway conversations."""
         return self._make_reader()
 
     # ------------------------------------------------------------------ life
     async def ready(self) -> None:
-        """Open store and ledger on first use, and apply again what a crash left over."""
+        """Open store and ledger on first use, and repair what a crash left over."""
         with self.lifecycle.in_flight():
             await self.open()
 
     async def open_backends(self) -> None:
-        """Open store and ledger, whatever embedder the memories were made with; `ready` checks that too."""
+        """Open store and ledger without checking the embedder, which `ready` does."""
         await self.store.open()
         self._identity = await self.store.identity()
         with degrade("the ledger could not be opened: no history, journal or episodes are kept"):
@@ -291,9 +283,9 @@ class Kernel(HistoryQueries):
             self.ledger = self._given_ledger
 
     async def required_ledger(self) -> Ledger:
-        """The ledger, opened now where it could not be before; LedgerError where it still cannot.
+        """Return the ledger, opened now if it could not be opened before; LedgerError if it still cannot.
 
-        For who cannot work on without one: whoever only remembers goes by `ledger`, which may be None.
+        Callers that can work without one use `ledger`, which may be None.
         """
         await self.open()
         if self.ledger is None:
@@ -301,7 +293,7 @@ class Kernel(HistoryQueries):
         return self._given_ledger
 
     async def ledger_alone(self) -> Ledger:
-        """The same, though the store cannot be opened: for what stands in the ledger and in no store, as keys do."""
+        """Return the ledger even if the store cannot be opened, for data that only the ledger has, such as keys."""
         if self.open.done:
             return await self.required_ledger()
         await self._given_ledger.open()
@@ -317,7 +309,7 @@ class Kernel(HistoryQueries):
 
     @property
     def identity(self) -> str:
-        """Which store this is, once it is open."""
+        """The open store's identity."""
         return self._identity
 
     async def _open_all(self) -> None:
@@ -343,12 +335,12 @@ class Kernel(HistoryQueries):
             self.change_observer.wake()
 
     async def why_gone(self, error: NoCollectionError) -> PerdureError:
-        """What to tell a caller whose collection went while it was in use: another process embedded it anew."""
+        """Return the error for a collection that another process re-embedded during the call."""
         found = await generations(self.store, self.config.vector_store.collection_name)
         return embedded_elsewhere(self.collection, self.embedding.embedder) if found else error
 
     async def close(self) -> None:
-        """Let calls under way finish, sync the store, finish erasures that waited, and let go of every backend."""
+        """Wait for running calls, sync the store, finish waiting erasures, and close all backends."""
         self.lifecycle.refuse()
         await self._close()
 
@@ -372,7 +364,7 @@ class Kernel(HistoryQueries):
                 await model.close()
 
     def forsake(self) -> None:
-        """This process was forked from the one that opened the backends: leave those to it, and begin anew."""
+        """Leave the open backends to the parent process after a fork, and start over."""
         self.lifecycle.reset()
         self.open.reset()
         self._reopen.reset()
@@ -390,7 +382,7 @@ class Kernel(HistoryQueries):
     # ------------------------------------------------------------------ one writer at a time
     @asynccontextmanager
     async def lock(self, scope: Scope) -> AsyncIterator[None]:
-        """Hold off every other writer whose scope overlaps; what a dead one left over is applied first."""
+        """Exclude every other writer with an overlapping scope; a dead writer's changes are applied first."""
         check_writable(self.store, self.config)
         if self.ledger is None:
             yield
@@ -407,7 +399,7 @@ class Kernel(HistoryQueries):
                 raise
 
     async def _heal(self) -> None:
-        """Apply again the journal entries that a dead writer, or a failed call, left over."""
+        """Apply journal entries of a dead writer or a failed call."""
         ledger = self.ledger
         assert ledger is not None, "only an engine with a ledger has a journal"
         async with ledger.lock(Scope()):
@@ -416,14 +408,14 @@ class Kernel(HistoryQueries):
             logger.info("applied %d batches of changes that an earlier process had left over", batches)
 
     async def replay(self, ledger: Ledger, identity: str) -> int:
-        """Apply what a store's journal holds of the dead; how many batches. Call it with the lock of everything."""
+        """Apply dead writers' entries of a store's journal; return how many batches. Hold the lock of everything."""
         batches: dict[str, list[JournalEntry]] = {}
         for entry in await ledger.pending(identity):
             batches.setdefault(entry.batch_id, []).append(entry)
         for batch, entries in batches.items():
             vectors: dict[str, Vector | None] = {}
             for entry in entries:
-                note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
+                rows.note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
             puts, deletes = await self._rows([entry.change for entry in entries], vectors)
             collection = entries[0].collection if identity == self._identity else self.collection
             await self.put_rows(puts, deletes, collection)
@@ -439,19 +431,18 @@ class Kernel(HistoryQueries):
         episodes: Sequence[Episode] = (),
         remember: tuple[str, Scope, AddResult] | None = None,
     ) -> list[str]:
-        """Make the changes of one batch true: journal, store, history; all of them or none.
+        """Apply the changes of one batch to journal, store and history; all of them or none. Returns warnings.
 
-        Call it with the lock of a scope that covers them. Once begun it ends, and a caller that is cancelled meanwhile
-        is cancelled then. Answers with warnings of what was put off. InvalidInputError where a team's memory would
-        stand without its tags, QuotaError where a user would have more than the quota.
+        Hold the lock of a scope that covers them. Once begun it runs to its end, and a cancelled caller is cancelled
+        then. InvalidInputError for a team's memory without its tags, QuotaError if a user would exceed the quota.
         """
         check_writable(self.store, self.config)
-        check_tags(changes)
+        rows.check_tags(changes)
         if self.quota is not None:
             await self.quota.check(changes)
         batch = str(uuid4())
         puts, deletes = await self._rows(changes, vectors, episodes)
-        write = Write(
+        write = rows.Write(
             batch=batch,
             entries=[
                 JournalEntry(
@@ -478,7 +469,7 @@ class Kernel(HistoryQueries):
                 noting.note(changes)
         return warnings
 
-    async def _carry_out(self, write: Write) -> list[str]:
+    async def _carry_out(self, write: rows.Write) -> list[str]:
         ledger = self.ledger
         if ledger is not None and not self.store.durable:
             await ledger.record([entry.change for entry in write.entries], write.episodes, write.answer)
@@ -499,8 +490,8 @@ class Kernel(HistoryQueries):
                 await self.put_rows(write.puts, write.deletes)
         return warnings
 
-    async def _followed(self, write: Write) -> list[str]:
-        """What follows a batch without a journal: its jobs come after its rows, which nobody could find before."""
+    async def _followed(self, write: rows.Write) -> list[str]:
+        """Enqueue the jobs of a batch without a journal, after its rows are stored."""
         warnings: list[str] = []
         if self.change_observer is None:
             return warnings
@@ -512,7 +503,7 @@ class Kernel(HistoryQueries):
             self.change_observer.wake()
         return warnings
 
-    async def _apply(self, write: Write, ledger: Ledger, warnings: list[str]) -> None:
+    async def _apply(self, write: rows.Write, ledger: Ledger, warnings: list[str]) -> None:
         try:
             await self.put_rows(write.puts, write.deletes)
         except PerdureError as error:
@@ -520,12 +511,22 @@ class Kernel(HistoryQueries):
             with degrade("a refused change stays in the journal"):
                 await ledger.abandon(write.batch)
                 refused = True
-            tell_what_became(error, refused=refused)
+            rows.tell_what_became(error, refused=refused)
             raise
+        synced = await self._sync_bulk(ledger) if len(write.entries) >= BULK else None
         # From here on the change is acknowledged: if its history cannot be written now, the journal will do it.
         with degrade("the history is written later, from the journal", warnings):
-            await ledger.applied(write.batch)
-        await self._sync_now_and_then(len(write.entries))
+            await (ledger.applied(write.batch) if synced is None else ledger.applied(write.batch, synced))
+        await self._sync_now_and_then(0 if synced is not None else len(write.entries))
+
+    async def _sync_bulk(self, ledger: Ledger) -> list[str] | None:
+        """Sync the store after a bulk write; the earlier batches that are safe now too, or None where it failed."""
+        with degrade("the journal is cleared later"):
+            batches = await ledger.unsynced(self._identity)
+            await self.store.sync()
+            self._unsynced = 0
+            return batches
+        return None
 
     async def _sync_now_and_then(self, changes: int) -> None:
         self._unsynced += changes
@@ -534,7 +535,7 @@ class Kernel(HistoryQueries):
                 await self.sync()
 
     async def sync(self) -> None:
-        """Make what the store holds survive power loss, and drop the journal entries that ensured it."""
+        """Make the store's content survive power loss, and drop the journal entries that ensured it."""
         if self.ledger is None or not self.store.durable:
             return
         batches = await self.ledger.unsynced(self._identity)
@@ -545,20 +546,20 @@ class Kernel(HistoryQueries):
 
     # ------------------------------------------------------------------ rows
     async def put_rows(self, puts: Sequence[Point], deletes: Sequence[str] = (), collection: str | None = None) -> None:
-        """Write rows, of this collection if none is named, delete others, and keep the vectors of their words."""
+        """Write rows, of this collection unless another is named, delete others, and store their words' vectors."""
         await put_rows(self.store, collection or self.collection, self.embedding, puts, deletes)
 
     async def _rows(
         self, changes: Sequence[Change], vectors: Mapping[str, Vector | None], episodes: Sequence[Episode] = ()
     ) -> tuple[list[Point], list[str]]:
-        """The rows that a batch writes and removes; where messages are searched too, theirs among them."""
-        puts, deletes = net_rows(changes, vectors)
+        """Return the rows that a batch writes and deletes, with those of searchable messages."""
+        puts, deletes = rows.net_rows(changes, vectors)
         if self.config.episodes == "search":
             moved = {id: change.event != "DELETE" for change in changes for id in change.hides}
             written = {point.id for point in puts}
             shown = [id for id, is_shown in moved.items() if is_shown and id not in written]
             again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
-            away = {id for id, is_shown in moved.items() if not is_shown} | stored_as_said(changes)
+            away = {id for id, is_shown in moved.items() if not is_shown} | rows.stored_as_said(changes)
             puts += await self._episode_points([each for each in [*episodes, *again] if each.id not in away])
             deletes += [id for id, is_shown in moved.items() if not is_shown]
         return await with_derived(self.embedding, puts) if puts else puts, deletes
@@ -566,23 +567,18 @@ class Kernel(HistoryQueries):
     async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
         embedded = await self.embedding.texts([episode.content for episode in episodes])
         return [
-            Point(episode.id, vector, episode_item(episode).to_payload())
+            Point(episode.id, vector, rows.episode_item(episode).to_payload())
             for episode, vector in zip(episodes, embedded.vectors, strict=True)
         ]
 
 
-def store_mark(store_identity: str, collection: str) -> str:
-    """The mark of one store's jobs and settings in a ledger that stores may share."""
-    return hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
-
-
 def _dump(result: AddResult) -> str:
-    return json.dumps({"results": [event.model_dump() for event in result.results], "warnings": result.warnings})
+    events = [event.model_dump() for event in result.results]
+    return json.dumps({"results": events, "warnings": result.warnings, "notes": result.notes})
 
 
 _ALL: weakref.WeakSet[Kernel] = weakref.WeakSet()
-_LEFT_TO_THE_PARENT: list[VectorStore] = []
-"""Stores that a forked process must neither use nor close."""
+_LEFT_TO_THE_PARENT: list[VectorStore] = []  # stores that a forked process must neither use nor close
 
 
 def _after_fork() -> None:

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
 
-SESSION = "session"
-"""The source of summaries of a whole session, which no later fact overwrites."""
-AT_A_TIME = 500
-"""Ids in one filter, and rows of a page."""
+SESSION = "session"  # the source of summaries of a whole session, which no later fact overwrites
+AT_A_TIME = 500  # ids in one filter, and rows of a page
 
 
 async def live_row(kernel: Kernel, id: str, walls: Scope) -> tuple[MemoryItem, Point]:
@@ -93,10 +91,7 @@ async def cut_from(kernel: Kernel, items: Iterable[MemoryItem], walls: Scope) ->
 
 
 async def summaries_of(kernel: Kernel, items: Sequence[MemoryItem], walls: Scope) -> list[Point]:
-    """Return the live summaries, inside the access scope, of the memories' sessions.
-
-    They repeat text that a caller has deleted or asked to forget.
-    """
+    """Return the live summaries of the memories' sessions inside the access scope, which repeat their text."""
     rows = await _naming(
         kernel, "derived_from", [item.id for item in items], [item.scope for item in items], walls,
         eq("state", LIVE), eq("source", SESSION),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import KEPT, InvalidInputError
-from perdure.domain.memory import VERSION, MemoryItem, new_id, text_hash
+from perdure.domain.memory import VERSION, MemoryItem, new_id
 from perdure.domain.scope import OWNER_FIELDS, Scope
 from perdure.domain.text.readable import shown
 
@@ -92,8 +92,7 @@ class Write:
     answer: Remembered | None
     puts: Sequence[Point]
     deletes: Sequence[str]
-    jobs: Sequence[Job]
-    """The jobs that follow."""
+    jobs: Sequence[Job]  # the jobs that follow
 
 
 def puts_of(change: Change, vectors: Mapping[str, Vector | None]) -> list[Point]:
@@ -145,15 +144,13 @@ def episode_item(episode: Episode) -> MemoryItem:
     """Return a message as an item of kind `messages`, for stores in which messages are searched too."""
     from perdure.pipeline.quarantine import origin_of, suspect  # who only reads does not wait for its patterns
 
-    return MemoryItem(
-        id=episode.id,
-        memory=episode.content,
-        hash=text_hash(episode.content),
-        scope=Scope(**episode.scope),
+    return MemoryItem.new(
+        episode.id,
+        episode.content,
+        Scope(**episode.scope),
+        episode.told_at,
         created_at=episode.created_at,
         updated_at=episode.created_at,
-        told_at=episode.told_at,
-        valid_from=episode.told_at,
         kind="messages",
         origin=origin_of(episode.role),
         quarantined=suspect(episode.content, episode.role),

@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from perdure.engine.config.config import MemoryConfig
 
 logger = logging.getLogger("perdure")
-
-PAGE = 500
-"""Rows looked for at a time."""
-NOTED = "stores"
-"""The ledger's setting with, for each place, the store's identity and those of stores that are gone."""
-_IN_FOLDER = {"sqlite": "memories.db", "markdown": ""}
-"""The default location of a store in the memory's folder."""
+PAGE = 500  # rows looked for at a time
+NOTED = "stores"  # the ledger's setting with, for each place, the store's identity and those of stores that are gone
+_IN_FOLDER = {"sqlite": "memories.db", "markdown": ""}  # the default location of a store in the memory's folder
 _TELLING = ("url", "host", "port", "address", "index", "prefix", "namespace", "schema", "database", "db_name")
 """Settings that locate a store."""
+
+
+def store_mark(store_identity: str, collection: str) -> str:
+    """The mark of one store's jobs and settings in a ledger that stores may share."""
+    return hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,8 @@ class StorePlace:
 
     place: str
     identity: str
-    gone: tuple[str, ...] = ()
-    """Identities of earlier stores there, whose memories were not copied over."""
-    shared: bool = False
-    """Whether stores at other places use the same ledger: what is missing here may be there."""
+    gone: tuple[str, ...] = ()  # identities of earlier stores there, whose memories were not copied over
+    shared: bool = False  # whether stores at other places use the same ledger: what is missing here may be there
 
 
 class LossCheck:
@@ -51,8 +50,7 @@ class LossCheck:
         self._config = config
         self.store_place: StorePlace | None = None
         """None without a ledger, or if the store does not outlive the process."""
-        self.warning: str | None = None
-        """A sentence, as long as memories are missing."""
+        self.warning: str | None = None  # a sentence, as long as memories are missing
 
     async def look(self, store: VectorStore, collection: str, ledger: Ledger, identity: str) -> None:
         """Check whether this is the store that the ledger was written for, and warn about what it lacks."""
@@ -73,7 +71,6 @@ class LossCheck:
 
 
 async def _look(ledger: Ledger, config: MemoryConfig, identity: str) -> StorePlace:
-    """Return the store's place, and record it."""
     place = _place_of(config)
     noted = await ledger.settings.get(NOTED)
     was = noted.get(place, {})
@@ -90,7 +87,7 @@ async def _look(ledger: Ledger, config: MemoryConfig, identity: str) -> StorePla
 
 
 async def _lost_count(store: VectorStore, collection: str, ledger: Ledger, found: StorePlace) -> int:
-    """Return how many memories the ledger knows and the store lacks; counted only if it seems replaced.
+    """Return how many memories the ledger knows and the store lacks, if the store seems replaced.
 
     That is if another store was there before, or if this one is empty and no other shares the ledger.
     """
@@ -114,7 +111,6 @@ async def _holds_rows(store: VectorStore) -> bool:
 
 
 def _told(config: MemoryConfig, count: int) -> str:
-    """Return what is missing, and the command that restores it."""
     provider, folder = config.vector_store.provider, config.ledger_path.absolute().parent
     where = f"the {provider} store in {config.home.absolute()}" if config.home else f"the {provider} store"
     known = "1 memory" if count == 1 else f"{count} memories"

@@ -18,9 +18,7 @@ from perdure.engine.graph.jobs import ENTITIES, TEMPORAL
 from perdure.engine.graph.sync import GraphSync, StatementReader
 from perdure.engine.maintenance.last_events import history_pages
 
-PAGE = 500
-"""Memories named to the graph at a time, and history records read."""
-
+PAGE = 500  # memories named to the graph at a time, and history records read
 LATER = "the graph cannot be reached: a job erases it as soon as it can"
 
 
@@ -41,10 +39,7 @@ class GraphErasure:
         return ErasedPlace("graph", count, "found" if count else "none")
 
     async def erase(self, memory_ids: Sequence[str], whole: Scope | None = None) -> bool:
-        """Remove all statements of memories, and of a whole scope; return whether they are gone.
-
-        If not, call `later` once the ledger has deleted their jobs.
-        """
+        """Remove all statements of memories, and of a scope; False if `later` must do it after the ledger's erasure."""
         done = False
         with degrade("the graph is erased later"):
             store = await self._keeper.store()
@@ -56,10 +51,7 @@ class GraphErasure:
         return done
 
     async def later(self, memory_ids: Iterable[str], scope: Scope) -> None:
-        """Enqueue jobs that erase memories when the graph is back; they contain ids and no text.
-
-        GraphError without a ledger, or if it fails: then nothing would ever erase them.
-        """
+        """Enqueue jobs, without text, that erase memories when the graph is back; GraphError if that is impossible."""
         queue = self._keeper.queue
         if queue is None:
             raise GraphError("the graph could not be erased, and no ledger keeps that for later: forget it again")
@@ -97,24 +89,18 @@ def _pages(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
 
 
-EVERY = 10**9
-"""A limit above the size of any graph."""
+EVERY = 10**9  # a limit above the size of any graph
 
 
 @dataclass(slots=True)
 class Comparison:
     """Memories on which graph and store disagree, and why a comparison failed."""
 
-    unsaid: list[str] = field(default_factory=list)
-    """Memories with statements that the graph lacks."""
-    gone: list[str] = field(default_factory=list)
-    """Memories with statements in the graph that no longer exist."""
-    waiting: int = 0
-    """Unfinished jobs, whose memories are not compared."""
-    parked: int = 0
-    """Jobs that failed too often."""
-    problem: str = ""
-    """Why the graph could not be read."""
+    unsaid: list[str] = field(default_factory=list)  # memories with statements that the graph lacks
+    gone: list[str] = field(default_factory=list)  # memories with statements in the graph that no longer exist
+    waiting: int = 0  # unfinished jobs, whose memories are not compared
+    parked: int = 0  # jobs that failed too often
+    problem: str = ""  # why the graph could not be read
 
 
 class GraphCheck:

@@ -16,23 +16,16 @@ from perdure.domain.job import Job, QueueStatus
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade
-from perdure.engine.core.kernel import store_mark
+from perdure.engine.core.store_identity import store_mark
 
-ENTITIES = "entities"
-"""Update the graph from the caller's own list of entities."""
-TEMPORAL = "temporal"
-"""Update the graph from the text."""
-ERASE = "erase"
-"""Remove all statements of the memory."""
+ENTITIES = "entities"  # update the graph from the caller's own list of entities
+TEMPORAL = "temporal"  # update the graph from the text
+ERASE = "erase"  # remove all statements of the memory
 KINDS = (ENTITIES, TEMPORAL, ERASE)
-
-PARKED_AFTER = 5
-"""Failures after which a job waits for `revive`."""
+PARKED_AFTER = 5  # failures after which a job waits for `revive`
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
-"""Maximum seconds until the next attempt while the graph, or the model, is unreachable."""
-GROWTH = 4.0
-"""Factor by which each pause after a failure is longer than the one before."""
+LONGEST_PAUSE = 60.0  # maximum seconds until the next attempt while the graph, or the model, is unreachable
+GROWTH = 4.0  # factor by which each pause after a failure is longer than the one before
 
 
 class JobKinds:
@@ -91,7 +84,6 @@ class JobKinds:
 
 
 def _kinds_of(items: Sequence[MemoryItem]) -> tuple[str, ...]:
-    """Return the extractors that a memory's states concern."""
     return (ENTITIES, TEMPORAL) if any("entities" in item.metadata for item in items) else (TEMPORAL,)
 
 

@@ -25,8 +25,7 @@ from perdure.engine.requests import GraphQuery
 from perdure.pipeline.curation.rules.relations.names import read_mentions, type_of
 from perdure.pipeline.curation.rules.relations.validity import edges
 
-WIDEST = 5_000
-"""Maximum entities and relations that one query reads."""
+WIDEST = 5_000  # maximum entities and relations that one query reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +202,7 @@ def _text(moment: datetime | None) -> str | None:
     return None if moment is None else iso(moment)
 
 
-AT_A_TIME = 500
-"""Memories looked up in one go."""
+AT_A_TIME = 500  # memories looked up in one go
 
 
 @dataclass(frozen=True, slots=True)

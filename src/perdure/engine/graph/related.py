@@ -30,20 +30,13 @@ from perdure.pipeline.curation.rules.relations.validity import edges
 from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import tokens, word_score
 
-STEPS = 2
-"""Maximum edges that a question is followed over."""
+STEPS = 2  # maximum edges that a question is followed over
 MOST_RELATIONS = 100
-MOST_MEMORIES = 60
-"""Maximum memories of the graph in one search, nearest first."""
-BELOW_THE_BEST = 0.95
-"""Maximum score of a two-step answer as a share of the best direct one."""
-PLACES = 4
-"""One in so many places of a full result may go to related memories, at the end and where no word was shared."""
-BEHIND = 0.9
-"""Maximum score of the first related memory as a share of the last direct one's."""
-
+MOST_MEMORIES = 60  # maximum memories of the graph in one search, nearest first
+BELOW_THE_BEST = 0.95  # maximum score of a two-step answer as a share of the best direct one
+PLACES = 4  # one in so many places of a full result may go to related memories, at the end and where no word was shared
+BEHIND = 0.9  # maximum score of the first related memory as a share of the last direct one's
 _MYSELF = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
-
 Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
 
 
@@ -212,10 +205,7 @@ def _holds(edge: Edge, start: str, end: str) -> bool:
 
 
 def _two_steps(bare: str, question: str, text: str, chain: Sequence[str]) -> float:
-    """Return the share of the question that a memory and its path cover; 0 if one of them adds nothing.
-
-    The path must cover more of the question than the names in it, and the memory something that the path does not.
-    """
+    """Return the share of the question that path and memory cover, each adding something beyond names; else 0."""
     bridge = " ".join(chain)
     if not chain or not bare:
         return 0.0

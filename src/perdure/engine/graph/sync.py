@@ -23,19 +23,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, never_fail, shielded
 from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.graph.jobs import (
-    ENTITIES,
-    ERASE,
-    GROWTH,
-    PARKED_AFTER,
-    TEMPORAL,
-    JobKinds,
-    failure_line,
-    hand_in,
-    later,
-    pause_after,
-    seconds_until,
-)
+from perdure.engine.graph import jobs as job_queue
 from perdure.pipeline.curation.rules.relations.model import choose, read_with_model
 from perdure.pipeline.curation.rules.relations.names import read_mentions, resolve
 from perdure.pipeline.curation.rules.relations.roles import slot_of
@@ -43,15 +31,10 @@ from perdure.pipeline.curation.rules.relations.rules import USER, read_relations
 
 # Entity resolution: map a name in a memory to the scope's known entity (deterministic first).
 
-Read = tuple[tuple[Mention, ...], tuple[Relation, ...]]
-"""The mentions and relations of a memory."""
-
-CANDIDATES = 5
-"""Known entities shown to a model for one name."""
-MOST_ASKED = 8
-"""Maximum names of one memory that a model resolves."""
-LOOKED_AT = 20
-"""Memories of a known entity that are examined."""
+Read = tuple[tuple[Mention, ...], tuple[Relation, ...]]  # the mentions and relations of a memory
+CANDIDATES = 5  # known entities shown to a model for one name
+MOST_ASKED = 8  # maximum names of one memory that a model resolves
+LOOKED_AT = 20  # memories of a known entity that are examined
 
 
 class EntityResolver:
@@ -134,14 +117,16 @@ class StatementReader:
 
     def listed(self, item: MemoryItem) -> Statement:
         """Return the statement of the caller's own list of entities."""
-        return _statement(item, ENTITIES, listed(item), ())
+        return _statement(item, job_queue.ENTITIES, listed(item), ())
 
     async def told(self, graph: GraphStore, item: MemoryItem) -> Statement:
         """Return the statement of the text, limited to its validity."""
         llm = None if self.is_quick else self._kernel.llm
         read = _by_rules(item) if llm is None else await read_with_model(llm, item.memory, told_at=item.told_at)
         mentions, relations = await self._resolving(graph, item, read, llm)
-        return _statement(item, TEMPORAL, mentions, tuple(_bounded(each, item.valid_to) for each in relations))
+        return _statement(
+            item, job_queue.TEMPORAL, mentions, tuple(_bounded(each, item.valid_to) for each in relations)
+        )
 
     def until(self, item: MemoryItem, end: str) -> list[Relation]:
         """Return what an earlier text stated, by rules, from its own time until a given time."""
@@ -198,8 +183,8 @@ class Reconciliation:
 
     async def __call__(self, graph: GraphStore, job: Job) -> None:
         """Update the graph from one memory; fails as graph, store and model do, and may be repeated."""
-        kind = JobKinds.bare(job.kind)
-        item = None if kind == ERASE else await self._present(job.memory_id)
+        kind = job_queue.JobKinds.bare(job.kind)
+        item = None if kind == job_queue.ERASE else await self._present(job.memory_id)
         moment = str(job.payload.get("at") or iso(self._kernel.clock.now()))
         if item is None:
             await self._leave(graph, job.memory_id, moment)
@@ -210,7 +195,6 @@ class Reconciliation:
             await self._leave(graph, job.memory_id, moment)
 
     async def _present(self, id: str) -> MemoryItem | None:
-        """Return the current memory; None if it is gone or expired."""
         kernel = self._kernel
         point = await kernel.store.get(kernel.collection, id)
         item = None if point is None else MemoryItem.from_payload(point.payload)
@@ -233,7 +217,7 @@ class Reconciliation:
         return (await kernel.store.list(kernel.collection, eq("version_of", id))).points
 
     async def _statement(self, graph: GraphStore, kind: str, item: MemoryItem) -> Statement:
-        if kind == ENTITIES:
+        if kind == job_queue.ENTITIES:
             return self._reading.listed(item)
         read = await self._reading.told(graph, item)
         present = {_pair(relation) for relation in read.relations}
@@ -274,21 +258,13 @@ def _version(item: MemoryItem) -> int:
 
 
 logger = logging.getLogger("perdure")
-
-AT_A_TIME = 16
-"""Jobs taken in one go."""
-LANES = 4
-"""Workers if a model reads the texts: one that hangs delays only its own scope."""
-IDLE = 30.0
-"""Seconds after which the worker checks for work that a dead process has left."""
-BUSY = 0.05
-"""Seconds until the next check while another process runs the due jobs."""
-MOST_SETTLED = 200
-"""Maximum jobs that a read runs itself before it answers."""
-SETTLE_SECONDS = 10.0
-"""Seconds after which a read answers, whatever is still running."""
-QUICK_SETTLE_SECONDS = 0.5
-"""The same for a search."""
+AT_A_TIME = 16  # jobs taken in one go
+LANES = 4  # workers if a model reads the texts: one that hangs delays only its own scope
+IDLE = 30.0  # seconds after which the worker checks for work that a dead process has left
+BUSY = 0.05  # seconds until the next check while another process runs the due jobs
+MOST_SETTLED = 200  # maximum jobs that a read runs itself before it answers
+SETTLE_SECONDS = 10.0  # seconds after which a read answers, whatever is still running
+QUICK_SETTLE_SECONDS = 0.5  # the same for a search
 _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.02
 _PASSING = ("rate_limit", "timeout", "server", "connection", "authentication")
@@ -316,9 +292,9 @@ class GraphSync:
         return self._store
 
     @property
-    def kinds(self) -> JobKinds:
+    def kinds(self) -> job_queue.JobKinds:
         """The kinds of this store's jobs."""
-        return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)
+        return job_queue.JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)
 
     @property
     def queue(self) -> Jobs | None:
@@ -392,18 +368,15 @@ class GraphSync:
             due = await queue.next_due(self.kinds.all)
         except PerdureError as error:  # the ledger is locked or full: writers get its errors
             logger.warning("the graph's jobs wait: %s", error.message)
-            return pause_after(3)
-        return IDLE if due is None else min(IDLE, max(BUSY, seconds_until(due)))
+            return job_queue.pause_after(3)
+        return IDLE if due is None else min(IDLE, max(BUSY, job_queue.seconds_until(due)))
 
     async def settle(self, scope: Scope) -> None:
         """Run the due jobs of a scope, or wait for them, so that a read sees earlier writes; within limits."""
         await self._settle_within(scope, MOST_SETTLED, SETTLE_SECONDS, others=True)
 
     async def settle_quickly(self, scope: Scope) -> int:
-        """The same for a search, which does not wait if much is due, or a model would be called.
-
-        Returns the number of unfinished jobs of the scope.
-        """
+        """The same for a search, without waiting for a model or many jobs; return how many of the scope's are left."""
         queue = self.queue
         if queue is None:
             return 0
@@ -469,7 +442,7 @@ class GraphSync:
             return True
         finally:
             # A cancelled task still reports its finished jobs, and returns the others.
-            await shielded(hand_in(queue, done, list(waiting), "jobs of the graph will be done again"))
+            await shielded(job_queue.hand_in(queue, done, list(waiting), "jobs of the graph will be done again"))
             for job in taken:
                 self._under_way.pop(job.id, None)
 
@@ -495,21 +468,23 @@ class GraphSync:
                 raise
             if isinstance(error, GraphDownError) or (isinstance(error, LLMError) and error.code in _PASSING):
                 self._pauses += 1
-                logger.warning("the graph's jobs wait: %s", failure_line(error))
-                await queue.give_back(list(waiting), not_before=later(pause_after(self._pauses)))
+                logger.warning("the graph's jobs wait: %s", job_queue.failure_line(error))
+                await queue.give_back(list(waiting), not_before=job_queue.later(job_queue.pause_after(self._pauses)))
                 waiting.clear()
                 return False
             del waiting[job.id]
-            park = job.attempts + 1 >= PARKED_AFTER
+            park = job.attempts + 1 >= job_queue.PARKED_AFTER
             logger.warning(
-                "a job %s of memory %s failed: %s", JobKinds.bare(job.kind), job.memory_id, failure_line(error)
+                "a job %s of memory %s failed: %s",
+                job_queue.JobKinds.bare(job.kind),
+                job.memory_id,
+                job_queue.failure_line(error),
             )
-            pause = pause_after(job.attempts + 1, GROWTH)
-            await queue.failed(job.id, failure_line(error), not_before=later(pause), park=park)
+            pause = job_queue.pause_after(job.attempts + 1, job_queue.GROWTH)
+            await queue.failed(job.id, job_queue.failure_line(error), not_before=job_queue.later(pause), park=park)
             return True
         self._pauses = 0
         return True
 
 
-_LEFT_TO_THE_PARENT: list[GraphStore] = []
-"""Graphs that a forked process must neither use nor close."""
+_LEFT_TO_THE_PARENT: list[GraphStore] = []  # graphs that a forked process must neither use nor close

@@ -15,21 +15,9 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.backends.markdown.base import FileStore
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.maintenance.last_events import (
-    DELETED,
-    UNREADABLE,
-    Last,
-    digest,
-    history_pages,
-    last_word,
-    last_words,
-    note_last,
-    replaced_at,
-)
+from perdure.engine.maintenance import last_events
 
-PAGE = 500
-"""Rows and records read at a time."""
-
+PAGE = 500  # rows and records read at a time
 LOOKS = (0.0, 0.1, 0.3)
 """Seconds to wait before each further check: a change is in the store a moment before it is in history."""
 
@@ -46,11 +34,8 @@ SENTENCES: dict[Rift, str] = {
     "episode": "the store holds it as a message, but the ledger has no such message",
 }
 
-FROM_FILES = "file"
-"""The actor of a change that was found in the files."""
-
-Progress = Callable[[int], None]
-"""Called now and then with the number of rows and records checked so far."""
+FROM_FILES = "file"  # the actor of a change that was found in the files
+Progress = Callable[[int], None]  # called now and then with the number of rows and records checked so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +67,12 @@ class Comparison:
 def rift_between(text: str | None, says: bytes | None, *, replaced: bool = False) -> Rift | None:
     """Return how the store's text (None: no such row) disagrees with the last history record, or None."""
     if text is None:
-        return "lost" if says not in (None, DELETED, UNREADABLE) and not replaced else None
+        return "lost" if says not in (None, last_events.DELETED, last_events.UNREADABLE) and not replaced else None
     if says is None:
         return "unrecorded"
-    if says == DELETED:
+    if says == last_events.DELETED:
         return "revived"
-    return "text" if says not in (UNREADABLE, digest(text)) else None
+    return "text" if says not in (last_events.UNREADABLE, last_events.digest(text)) else None
 
 
 async def compare(kernel: Kernel, ledger: Ledger, progress: Progress | None = None) -> Comparison:
@@ -104,25 +89,23 @@ class _Walk:
         self._kernel = kernel
         self._ledger = ledger
         self._progress = progress
-        self._last: dict[str, Last] = {}
+        self._last: dict[str, last_events.Last] = {}
         self._standing: set[str] = set()
-        self._replaced: set[str] = set()
-        """Memories replaced under a new id: their history ends without a deletion."""
+        self._replaced: set[str] = set()  # memories replaced under a new id: their history ends without a deletion
         self._suspects: dict[tuple[str, Rift], None] = {}
         self._has_files = isinstance(kernel.store, FileStore)
-        self._came: set[str] = set()
-        """Memories that came from a file, at least in part."""
+        self._came: set[str] = set()  # memories that came from a file, at least in part
         self._elsewhere: dict[str, None] = {}
         self.found = Comparison()
 
     async def read_history(self) -> None:
         """Note the last record of every memory."""
-        async for records in history_pages(self._ledger):
+        async for records in last_events.history_pages(self._ledger):
             for record in records:
                 is_brought_back = record.actor == "rollback" and record.memory_id not in self._last
                 if record.actor == FROM_FILES or is_brought_back:  # the latter from the versions of the files
                     self._came.add(record.memory_id)
-                note_last(self._last, record)
+                last_events.note_last(self._last, record)
             self.found.history += len(records)
             self._tell()
 
@@ -140,7 +123,7 @@ class _Walk:
             if id not in self._standing and rift_between(None, last.says, replaced=id in self._replaced)
         ]
         # A replaced memory leaves a row that says so, unless that is lost as well.
-        replaced = await replaced_at(self._ledger) if lost else {}
+        replaced = await last_events.replaced_at(self._ledger) if lost else {}
         self._replaced.update(id for id in lost if replaced.get(id, ("", 0)) > self._last[id].moment)
         self._suspects.update(((id, "lost"), None) for id in lost if id not in self._replaced)
 
@@ -198,7 +181,7 @@ class _Walk:
             return True
         if rift == "episode":
             return item is not None and not await self._ledger.get_episodes([id])
-        says = last_word(record for record in await self._ledger.history(id) if record.memory_id == id)
+        says = last_events.last_word(record for record in await self._ledger.history(id) if record.memory_id == id)
         if rift == "version":
             return says is None and (id, "unrecorded") not in self._suspects
         text = item.memory if item is not None and item.state == LIVE else None
@@ -213,7 +196,7 @@ class _Walk:
                 for point in await store.get_many(name, ids[start : start + PAGE]):
                     if name != self._kernel.collection or point.payload.get("state", LIVE) == LIVE:
                         left.discard(point.id)
-        words = await last_words(self._ledger) if left else {}
+        words = await last_events.last_words(self._ledger) if left else {}
         return {id for id in left if rift_between(None, words.get(id), replaced=id in self._replaced) == "lost"}
 
     def _tell(self) -> None:

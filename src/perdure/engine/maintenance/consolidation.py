@@ -23,10 +23,8 @@ from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.maintenance.consolidation import Member, condense, groups, merge
 from perdure.pipeline.retrieval.standing_facts import is_standing
 
-NEWEST = 100
-"""Number of the newest memories of a scope that are examined."""
-TRIES = 3
-"""Attempts at a merge if another writer changes one of the memories meanwhile."""
+NEWEST = 100  # number of the newest memories of a scope that are examined
+TRIES = 3  # attempts at a merge if another writer changes one of the memories meanwhile
 ACTOR = "consolidate"
 REASON = "consolidated"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.filter import Condition, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE, Answer, MemoryItem
+from perdure.domain.memory import LIVE, NOTES, Answer, MemoryItem
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import shielded
 from perdure.engine.core.batch import Batch
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
 
-PAGE = 200
-"""Memories deleted at a time, so that no writer waits long."""
-SWEEPER = "perdure"
-"""The actor in a team's audit."""
+PAGE = 200  # memories deleted at a time, so that no writer waits long
+SWEEPER = "perdure"  # the actor in a team's audit
 
 
 @dataclass(slots=True)
@@ -33,8 +31,7 @@ class Removal(Answer):
     task: str
     removed: list[MemoryItem] = field(default_factory=list)
     """A document counts as one; its fragments are deleted with it."""
-    turns: int = 0
-    """Number of messages that are not memories themselves and were removed from a conversation."""
+    turns: int = 0  # number of messages that are not memories themselves and were removed from a conversation
     looked_at: int = 0
     dry_run: bool = False
 
@@ -70,10 +67,7 @@ async def remove(
     reason: str,
     with_messages: bool = False,
 ) -> list[MemoryItem]:
-    """Delete those memories that still qualify under the lock; a team's deletions are audited.
-
-    `with_messages` also hides the message of a memory that is one, word for word; `undo` shows it again.
-    """
+    """Delete memories that still qualify under the lock, `with_messages` also their messages, until an `undo`."""
     by_scope: dict[Scope, list[str]] = {}
     for item in items:
         by_scope.setdefault(item.scope, []).append(item.id)
@@ -141,8 +135,7 @@ class _Entry:
     """A fact or a turn of a conversation, and its time."""
 
     at: tuple[str, str, str]
-    item: MemoryItem | None = None
-    """The memory; None for a message that is not a memory."""
+    item: MemoryItem | None = None  # the memory; None for a message that is not a memory
     episode: Episode | None = None
 
 
@@ -179,7 +172,7 @@ async def evict(kernel: Kernel, scope: Scope, max_entries: int, *, dry_run: bool
 async def _entries(kernel: Kernel, scope: Scope) -> list[_Entry]:
     entries: list[_Entry] = []
     as_said: set[str] = set()
-    async for items in walk(kernel, scope, Condition("kind", "in", ("facts", "messages"))):
+    async for items in walk(kernel, scope, Condition("kind", "in", ("facts", NOTES, "messages"))):
         for item in items:
             if item.role == "summary" or item.scope != scope or item.id in item.sources:
                 continue  # a row whose message is in the ledger

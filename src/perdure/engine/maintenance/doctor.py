@@ -22,16 +22,14 @@ from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
 
 # Pending review: what the rules left for a person to decide; only reads, a page at a time.
 
-PAGE = 500
-"""Rows read at a time."""
+PAGE = 500  # rows read at a time
 
 
 @dataclass(slots=True)
 class PendingReview:
     """Ids of memories, oldest first."""
 
-    quarantined: list[str] = field(default_factory=list)
-    """Memories kept out of prompts."""
+    quarantined: list[str] = field(default_factory=list)  # memories kept out of prompts
     pairs: list[tuple[MemoryItem, MemoryItem]] = field(default_factory=list)
     """A memory, and one that it may have replaced: both are current and valid, and contradict each other."""
 
@@ -64,15 +62,13 @@ async def pending_review(kernel: Kernel) -> PendingReview:
 
 
 async def _standing(kernel: Kernel) -> AsyncIterator[MemoryItem]:
-    """Yield every memory that is valid now, oldest first."""
     within = visible(Scope(), now=kernel.clock.now())
     async for points in scan(kernel, within):
         for point in points:
             yield MemoryItem.from_payload(point.payload)
 
 
-PENDING = 1000
-"""Maximum number of unread messages and of rows without a vector that are examined."""
+PENDING = 1000  # maximum number of unread messages and of rows without a vector that are examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +78,10 @@ class Finding(Answer):
     kind: str
     """store, ledger, gone, absent, journal, file, elsewhere, embedder, unembedded, pending, graph, quarantine,
     contradiction, or a rift of `agreement`."""
-    id: str
-    """The memory, message or part concerned."""
+    id: str  # the memory, message or part concerned
     sentence: str
     repairable: bool = False
-    notice: bool = False
-    """A note, not a disagreement."""
+    notice: bool = False  # a note, not a disagreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +89,7 @@ class Diagnosis(Answer):
     """The findings of an examination, and how much it checked."""
 
     findings: list[Finding]
-    counted: dict[str, int] = field(default_factory=dict)
-    """memories, versions, messages (searchable ones), history."""
+    counted: dict[str, int] = field(default_factory=dict)  # memories, versions, messages (searchable ones), history
 
     @property
     def healthy(self) -> bool:
@@ -125,10 +118,7 @@ class Repair(Answer):
 
 
 async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis:
-    """Compare store, ledger, messages and embedder with each other; changes nothing.
-
-    Opening the engine has already applied what a crash left in the journal, as every opening does.
-    """
+    """Compare store, ledger, messages and embedder; changes nothing beyond the repairs of every opening."""
     kernel = engine.kernel
     await kernel.ready()
     findings = [

@@ -11,9 +11,7 @@ from perdure.domain.event import HistoryRecord
 from perdure.domain.scope import Scope
 from perdure.engine.core.access import UNRESTRICTED
 
-PAGE = 500
-"""Records read at a time."""
-
+PAGE = 500  # records read at a time
 DELETED = b"deleted"
 UNREADABLE = b"erased"
 

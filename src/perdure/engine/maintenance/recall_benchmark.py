@@ -39,8 +39,7 @@ from perdure.pipeline.retrieval.rewrite import key_terms
 
 # Running probes: a search for each, its result, and its time without the embedding.
 
-BUDGET = 2_000
-"""Tokens of results within which recall is measured: the default of `context`."""
+BUDGET = 2_000  # tokens of results within which recall is measured: the default of `context`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +48,12 @@ class ProbeAnswer:
 
     probe: Probe
     scope: Scope
-    rank: int | None
-    """Rank of the first expected memory, from 1; None if it was not found."""
+    rank: int | None  # rank of the first expected memory, from 1; None if it was not found
     coverage: float
-    seconds: float
-    """Duration of the search, without the embedding."""
+    seconds: float  # duration of the search, without the embedding
     stale: bool
     foreign: int
-    recall: float | None
-    """Share of the expected memories within the token budget; of `messages` only."""
+    recall: float | None  # share of the expected memories within the token budget; of `messages` only
 
 
 class _Watch(Embedder):
@@ -104,12 +100,10 @@ class ProbeRunner:
     """Runs probes one by one through its own read path, apart from other searches."""
 
     kernel: Kernel
-    scope: Scope
-    """The scope of the searches; if it is empty, each memory's own scope."""
+    scope: Scope  # the scope of the searches; if it is empty, each memory's own scope
     limit: int
     preset: Preset
-    warnings: dict[str, None] = field(default_factory=dict)
-    """Warnings of the searches, each once."""
+    warnings: dict[str, None] = field(default_factory=dict)  # warnings of the searches, each once
     _watch: _Watch = field(init=False)
     _read: ReadPath = field(init=False)
     _warm: Scope | None = None
@@ -154,12 +148,9 @@ class ProbeRunner:
 
 # Contents of a store for probes: facts with their earlier texts, their source messages, duplicates.
 
-PAGE = 500
-"""Rows and messages read at a time."""
-COMPARED = 10_000
-"""Newest memories of a scope that are compared pair by pair for duplicates."""
-SHOWN_PAIRS = 20
-"""Number of duplicates whose ids are returned, as examples."""
+PAGE = 500  # rows and messages read at a time
+COMPARED = 10_000  # newest memories of a scope that are compared pair by pair for duplicates
+SHOWN_PAIRS = 20  # number of duplicates whose ids are returned, as examples
 
 
 @dataclass(slots=True)
@@ -167,8 +158,7 @@ class Contents:
     """The facts that a search can find now, and their earlier texts."""
 
     facts: list[MemoryItem]
-    earlier: dict[str, set[str]]
-    """Earlier texts that are no longer current, by the id of the memory."""
+    earlier: dict[str, set[str]]  # earlier texts that are no longer current, by the id of the memory
     sources: dict[str, list[str]]
     """The source messages of a memory's current text, by its id; without those of earlier texts alone."""
 
@@ -217,10 +207,8 @@ class Duplicates:
     """Pairs of memories of one scope with the same meaning."""
 
     count: int
-    shown: tuple[tuple[str, str], ...]
-    """The ids of the first pairs."""
-    partly: bool
-    """Whether some scope was too large to compare completely."""
+    shown: tuple[tuple[str, str], ...]  # the ids of the first pairs
+    partly: bool  # whether some scope was too large to compare completely
 
 
 async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
@@ -244,16 +232,14 @@ async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
     return Duplicates(count, tuple(shown), any(len(items) > COMPARED for items in by_scope.values()))
 
 
-Progress = Callable[[float], None]
-"""Called after each probe with the share in [0, 1] of the probes that are done."""
+Progress = Callable[[float], None]  # called after each probe with the share in [0, 1] of the probes that are done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRequest:
     """A validated `bench` request."""
 
-    scope: Scope
-    """The scope of the searches; if it is empty, each memory's own scope."""
+    scope: Scope  # the scope of the searches; if it is empty, each memory's own scope
     probes: int
     limit: int
     preset: Preset
@@ -333,5 +319,4 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _percentile(ascending: Sequence[float], share: float) -> float | None:
-    """Return the nearest-rank percentile."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)] if ascending else None

@@ -23,14 +23,11 @@ from perdure.engine.core.lookup import SESSION
 from perdure.engine.maintenance.deletion import walk
 from perdure.pipeline.curation.llm.consolidation import read_insights
 
-NEWEST = 1000
-"""Number of the newest memories, and messages, of a scope that are read."""
+NEWEST = 1000  # number of the newest memories, and messages, of a scope that are read
 REFLECTIVE = "reflective"
 ACTOR = "reflect"
-
 _TIMES = re.compile(r"\s*\(\d+ times\)$")
-_BY_HAND = ("delete", "delete_all")
-"""Actors whose deletion of an insight means that it must not come back."""
+_BY_HAND = ("delete", "delete_all")  # actors whose deletion of an insight means that it must not come back
 
 
 class Reflect:
@@ -151,7 +148,6 @@ async def _keep(
 
 
 async def _kept(kernel: Kernel, scope: Scope) -> dict[str, Point]:
-    """Return the insights stored in exactly this scope."""
     found: dict[str, Point] = {}
     async for items in walk(kernel, scope, eq("source", REFLECTION), eq("type", REFLECTIVE)):
         ids = [item.id for item in items if item.scope == scope]

@@ -21,31 +21,24 @@ from perdure.engine.core.collections import generation_name, generations
 from perdure.engine.engine import Engine
 from perdure.engine.transfer.copy import FEW, PASSES, Progress, RowCopier, batches
 
-SAMPLED = 200
-"""Memories whose neighbours are compared."""
-NEIGHBOURS = 10
-"""Neighbours of each that are compared."""
+SAMPLED = 200  # memories whose neighbours are compared
+NEIGHBOURS = 10  # neighbours of each that are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReindexReport(Answer):
     """The result of re-embedding."""
 
-    collection: str
-    """The collection in use afterwards."""
+    collection: str  # the collection in use afterwards
     old_model: str
     new_model: str
-    rows: int
-    """Rows in the new collection."""
-    embedded: int
-    """Texts embedded in this run, without those of an earlier interrupted run."""
+    rows: int  # rows in the new collection
+    embedded: int  # texts embedded in this run, without those of an earlier interrupted run
     agreement: float | None
     """Mean share of a memory's neighbours inside its scope that stay the same; None if there are none to compare."""
-    compared: int
-    """Memories on which the agreement is measured: those with more than ten others in their scope."""
+    compared: int  # memories on which the agreement is measured: those with more than ten others in their scope
     switched: bool
-    reason: str = ""
-    """Why it was not switched."""
+    reason: str = ""  # why it was not switched
 
 
 async def reindex(
@@ -62,8 +55,6 @@ async def reindex(
 
 
 class _Reindexing:
-    """One run."""
-
     def __init__(self, engine: Engine, progress: Progress) -> None:
         self._kernel = engine.kernel
         self._store = engine.kernel.store

@@ -12,7 +12,7 @@ from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.event import Change, Episode, Event, HistoryRecord
 from perdure.domain.filter import Condition, Not, all_of, eq
-from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.aio.calls import degrade
 from perdure.engine.core.embedding import wanting, with_derived
@@ -29,8 +29,7 @@ from perdure.pipeline.quarantine import suspect
 #
 # Only texts that the ledger still has come back; forgotten ones are erased there. Existing rows are not changed.
 
-PAGE = 500
-"""Records, messages and rows read at a time."""
+PAGE = 500  # records, messages and rows read at a time
 
 
 @dataclass(slots=True)
@@ -44,13 +43,9 @@ class Rebuilt:
 
 @dataclass(slots=True)
 class _Line:
-    """The history of one memory."""
-
-    first: str
-    """When it was first recorded."""
+    first: str  # when it was first recorded
     last: HistoryRecord
-    whole: HistoryRecord | None = None
-    """The last record with a full change, with the memory after it."""
+    whole: HistoryRecord | None = None  # the last record with a full change, with the memory after it
 
     @property
     def stands(self) -> bool:
@@ -151,26 +146,24 @@ def _as_told(line: _Line, change: Change | None) -> MemoryItem:
     text = record.new_value or ""
     if item is None:
         told = record.told_at or record.timestamp
-        return MemoryItem(
-            id=record.memory_id,
-            memory=text,
-            hash=text_hash(text),
-            scope=Scope(**{name: getattr(record, name) for name in SCOPE_FIELDS}),
+        scope = Scope(**{name: getattr(record, name) for name in SCOPE_FIELDS})
+        return MemoryItem.new(
+            record.memory_id,
+            text,
+            scope,
+            told,
             created_at=line.first,
             updated_at=record.timestamp,
-            told_at=told,
-            valid_from=told,
             slots=read_slots(text),
             quarantined=suspect(text, None),
             state=LIVE,
         )
     if item.memory != text:  # a record from elsewhere is later than the last full change
-        item = item.with_(memory=text, hash=text_hash(text), slots=read_slots(text), updated_at=record.timestamp)
+        item = item.with_text(text, slots=read_slots(text), updated_at=record.timestamp)
     return item
 
 
-BATCH = 256
-"""Rows embedded, records written and messages read at a time."""
+BATCH = 256  # rows embedded, records written and messages read at a time
 
 
 class Repairer:
@@ -356,10 +349,7 @@ def _calls(waiting: Sequence[Episode], *, whole: bool) -> list[list[Episode]]:
 
 
 def missing_records(records: Sequence[HistoryRecord], rows: Sequence[MemoryItem], now: str) -> list[HistoryRecord]:
-    """Return the records that make a memory's history end with the state of its rows; none if it does.
-
-    A memory without any history gets a complete one, as far as its versions show it.
-    """
+    """Return the records that complete a memory's history up to the state of its rows."""
     live = next((row for row in rows if row.state == LIVE), None)
     versions = sorted((row for row in rows if row.state != LIVE), key=lambda row: (row.version, row.updated_at))
     replaced = any(row.replaced_by for row in versions)

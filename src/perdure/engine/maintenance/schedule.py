@@ -34,10 +34,7 @@ from perdure.engine.transfer.backup_erasure import erase_from_backups, settings_
 
 
 async def grown_since(kernel: Kernel, moment: str, at_least: int = 1) -> list[Scope]:
-    """Return the owners with new memories after a time ("" is any) and at least so many memories.
-
-    An owner is a user, else the whole scope of a memory that names none. A team's memory has no owner.
-    """
+    """Return the owners (a user, else a whole scope) with at least so many new memories after a time."""
     counts: dict[Scope, int] = {}
     grown: dict[Scope, None] = {}
     async for items in walk(kernel, Scope(), eq("kind", "facts")):
@@ -51,12 +48,9 @@ async def grown_since(kernel: Kernel, moment: str, at_least: int = 1) -> list[Sc
 
 
 logger = logging.getLogger("perdure")
-
-LONGEST = 60.0
-"""Seconds after which a server checks again for work that a dead process has left."""
+LONGEST = 60.0  # seconds after which a server checks again for work that a dead process has left
 _STATE = "upkeep"
-_SUBJECT = "upkeep"
-"""The subject of these jobs: not a memory, so that erasing one leaves them."""
+_SUBJECT = "upkeep"  # the subject of these jobs: not a memory, so that erasing one leaves them
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +58,7 @@ class Task:
     """A periodic task."""
 
     name: str
-    hours: float
-    """Hours between two runs; 0 is never."""
+    hours: float  # hours between two runs; 0 is never
     work: Callable[[str], Awaitable[dict[str, Any]]]
     """Runs it, given when it last began ("" is never); returns counts, without text of a memory."""
 

@@ -130,8 +130,7 @@ class Quotas:
         self._kernel = kernel
         self.access_counts = AccessCounts(kernel)
         self._settings = kernel.config.upkeep
-        self._crowded: dict[Scope, object] = {}
-        """Users who may be over the quota, each with a mark of the last note."""
+        self._crowded: dict[Scope, object] = {}  # users who may be over the quota, each with a mark of the last note
         self._task: asyncio.Task[None] | None = None
 
     async def check(self, changes: Sequence[Change]) -> None:
@@ -180,10 +179,7 @@ class Quotas:
 
     @guarded
     async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
-        """Delete, for each user in a scope, the lowest-R memories beyond the quota; the actor is `quota`.
-
-        Memories that never decay (see `is_exempt`) are counted and stay, so a user may keep more than the quota.
-        """
+        """Delete the lowest-R memories of each user beyond the quota; those that never decay are counted and stay."""
         removal = Removal("quota", dry_run=dry_run)
         limit = self._settings.max_memories_per_user
         if not limit:

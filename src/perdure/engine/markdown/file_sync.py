@@ -19,9 +19,7 @@ from perdure.engine.markdown.sync import sync_files
 from perdure.engine.markdown.versions_api import CommitWorker
 
 logger = logging.getLogger("perdure")
-
-MANY = 1_000
-"""Number of changed files from which on the whole folder is scanned."""
+MANY = 1_000  # number of changed files from which on the whole folder is scanned
 
 
 class Watcher:
@@ -100,7 +98,7 @@ class FileSync:
         if self.versioning is not None:
             self.versioning.note(changes)
 
-    async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
+    async def state_at(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
         """Return a scope's memories at a time, from the versions of the files; empty if there are none."""
         items: list[MemoryItem] = []
         if self.versioning is not None:

@@ -31,19 +31,12 @@ from perdure.engine.maintenance.last_events import DELETED, digest, last_word, l
 from perdure.pipeline.quarantine import suspect
 
 logger = logging.getLogger("perdure")
-
-ACTOR = FROM_FILES
-"""The actor of these changes in history."""
-BY_HAND = "edited by hand"
-"""The reason in history for a memory whose file was edited."""
-_BATCH = 500
-"""Changes committed at a time."""
-_LOOKS = 10
-"""Maximum scans while git keeps moving files; the last one is used as it is."""
-_NAMED = 5
-"""Maximum unreadable files that one log line names."""
-_FEW = 100
-"""Memories whose histories are read one by one; for more, the whole ledger is read."""
+ACTOR = FROM_FILES  # the actor of these changes in history
+BY_HAND = "edited by hand"  # the reason in history for a memory whose file was edited
+_BATCH = 500  # changes committed at a time
+_LOOKS = 10  # maximum scans while git keeps moving files; the last one is used as it is
+_NAMED = 5  # maximum unreadable files that one log line names
+_FEW = 100  # memories whose histories are read one by one; for more, the whole ledger is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +123,7 @@ class _SyncRun:
         self._edited: set[str] = set()
         """Ids of memories whose files were edited or deleted by hand: their old texts are kept."""
         self._buried: set[str] = set()
-        self._foreign: set[str] = set()
-        """Ids of all rows that differ on disk."""
+        self._foreign: set[str] = set()  # ids of all rows that differ on disk
 
     async def ask(self, foreign: Sequence[Foreign]) -> None:
         """Find out whose old texts are kept: none for changes by the user's git."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from perdure.backends.blocking import run_blocking
 from perdure.backends.markdown.base import FileStore, name_of
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.memory import FILE_PATH, FILES, MemoryItem, text_hash
+from perdure.domain.memory import FILE_PATH, FILES, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import visible
@@ -26,20 +26,13 @@ from perdure.engine.markdown.sync import sync_files
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, suspect
 
-ACTOR = "memory_tool"
-"""The actor of a change in history."""
-ASSISTANT = "assistant"
-"""The origin of an agent's texts."""
-LARGEST = 1_000_000
-"""Maximum bytes of a file, in UTF-8."""
-MOST = 2_000
-"""Maximum files of an agent's own in one scope."""
-EMBEDDED = 8_000
-"""Characters of a file's beginning that its vector covers; its passages have their own vectors."""
+ACTOR = "memory_tool"  # the actor of a change in history
+ASSISTANT = "assistant"  # the origin of an agent's texts
+LARGEST = 1_000_000  # maximum bytes of a file, in UTF-8
+MOST = 2_000  # maximum files of an agent's own in one scope
+EMBEDDED = 8_000  # characters of a file's beginning that its vector covers; its passages have their own vectors
 PAGE = 1_000
-_SHORT = 10_000
-"""Characters of a text that is checked in a few milliseconds."""
-
+_SHORT = 10_000  # characters of a text that is checked in a few milliseconds
 _KIND_OF = {"facts": "facts", "turns": "messages", "summaries": "summaries"}
 """The folders that memory fills, and the kinds of their rows; all others are the agent's."""
 
@@ -63,10 +56,7 @@ class SeenFile:
 
 
 class MemoryFiles:
-    """Reads and changes the files of one scope; Refused explains a failure to the agent.
-
-    Memories with further scope fields (a user's in one run) are in another folder, and not among its files.
-    """
+    """Reads and changes the files of one scope, without those of narrower scopes; Refused explains a failure."""
 
     def __init__(self, kernel: Kernel, scope: Scope) -> None:
         self._kernel = kernel
@@ -88,7 +78,6 @@ class MemoryFiles:
         return {each: file for each, file in (await self._all(path)).items() if _is_below(each, path)}
 
     async def _all(self, path: str) -> dict[str, SeenFile]:
-        """Return every file of the kinds that a path may have."""
         kernel = self._kernel
         kinds = _kinds_at(path)
         found: list[MemoryItem] = []
@@ -158,7 +147,7 @@ class MemoryFiles:
             _check_text(path, text)
             if text == before.memory:
                 return
-            after = before.with_(memory=text, hash=text_hash(text), quarantined=await _quarantine(file, text))
+            after = before.with_text(text, quarantined=await _quarantine(file, text))
             if not file.is_own:
                 after = after.with_(slots=read_slots(text), origin=before.origin or ASSISTANT)
             old = await kernel.store.get(kernel.collection, before.id)
@@ -257,8 +246,7 @@ async def _quarantine(file: SeenFile, text: str) -> str | None:
     return before or await _suspicion(text)
 
 
-ROOT = "/memories"
-"""The folder that an agent sees."""
+ROOT = "/memories"  # the folder that an agent sees
 LONGEST_PATH, LONGEST_NAME, DEEPEST = 500, 100, 12
 """Characters of a path below the root and of a name in it, and names in a path."""
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -348,14 +336,11 @@ def check_free(path: str, taken: Iterable[str]) -> None:
             raise Refused(f"Error: There is a directory {absolute(folders[folded(folder)])}: use its name as it is")
 
 
-WIDTH = 6
-"""Width of a line number in characters."""
+WIDTH = 6  # width of a line number in characters
 MOST_LINES = 999_999
-MOST_LISTED = 1_000
-"""Maximum files and folders in a listing; it reports how many more there are."""
+MOST_LISTED = 1_000  # maximum files and folders in a listing; it reports how many more there are
 _LEVELS = 2
-_AROUND = 2
-"""Lines shown before and after a change."""
+_AROUND = 2  # lines shown before and after a change
 _UNITS = "BKMG"
 
 

@@ -124,7 +124,6 @@ class Revert:
         return point
 
     async def _went_on(self, item: MemoryItem) -> bool:
-        """Whether another memory replaced it."""
         of_it = all_of(eq("version_of", item.id), eq("state", VERSION))
         page = await self._kernel.store.list(self._kernel.collection, of_it)
         return any(point.payload.get("replaced_by") for point in page.points)
@@ -143,15 +142,10 @@ def _item(point: Point) -> MemoryItem:
 # could not be committed is in the next commit, or in the first one of the next process.
 
 logger = logging.getLogger("perdure")
-
-HELD = 5.0
-"""Maximum seconds that a commit waits for running calls, whose changes belong together."""
-SAID = 30.0
-"""Seconds that messages wait for the facts learned from them (one commit a turn)."""
-AGAIN = 60.0
-"""Seconds after which a failed commit is retried."""
-OPENING, CLOSING = 10.0, 20.0
-"""Seconds that opening waits for git, and closing for the last commit, at most."""
+HELD = 5.0  # maximum seconds that a commit waits for running calls, whose changes belong together
+SAID = 30.0  # seconds that messages wait for the facts learned from them (one commit a turn)
+AGAIN = 60.0  # seconds after which a failed commit is retried
+OPENING, CLOSING = 10.0, 20.0  # seconds that opening waits for git, and closing for the last commit, at most
 IDLE = 3600.0
 _LOOK, _LONGEST_LOOK = 0.01, 0.1
 
@@ -174,10 +168,7 @@ class CommitWorker:
         self._is_off = False
 
     async def opened(self) -> None:
-        """Make sure that the repository exists, and commit what is left over.
-
-        An existing repository is not waited for.
-        """
+        """Make sure that the repository exists, and commit leftovers, without waiting for an existing one."""
         store = self._kernel.store
         if isinstance(store, FileStore) and (store.root / ".git").exists():
             self.note()
@@ -192,10 +183,7 @@ class CommitWorker:
         self.note()
 
     def note(self, changes: Sequence[Change] | None = None) -> None:
-        """Note changes in the files, or, with None, that the files must be checked.
-
-        An empty list means a message, which waits for the facts learned from it.
-        """
+        """Note changes in the files (None: check them all; none: a message, which waits for its facts)."""
         if self._is_off:
             return
         if changes is None or changes:
@@ -336,10 +324,7 @@ class FileVersions:
 
     @guarded
     async def revert(self, point: str) -> AddResult:
-        """Revert a version by inverse events; ConflictError if a later one built on it.
-
-        Messages stay, and erased text stays gone.
-        """
+        """Revert a version by inverse events, without messages and erased text; ConflictError if one built on it."""
         kernel, versioning = self._kernel, self._versioning
         async with kernel.lock(Scope()):
             await versioning.commit()

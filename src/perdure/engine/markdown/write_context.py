@@ -8,11 +8,9 @@ from perdure.backends.git.base import Replaced, Step
 from perdure.domain.memory import FILE_PATH, FILES, MemoryItem
 from perdure.pipeline.curation.rules.slots import read
 
-TITLE = 72
-"""Maximum characters of a commit's first line, so that git's tools show it whole."""
+TITLE = 72  # maximum characters of a commit's first line, so that git's tools show it whole
 LINE = 300
-LINES = 50
-"""Maximum characters of a line, and maximum lines, of a message."""
+LINES = 50  # maximum characters of a line, and maximum lines, of a message
 BY_HAND = "Edited by hand: "
 UNREAD, MENDED = "Unreadable file, memory stays: ", "File mended: "
 _OWNED = re.compile(r"^[^']+'s ((?:\w+ ){0,2}\w+) (?:is|are) ")
@@ -36,7 +34,6 @@ def message_of(step: Step, heading: str = "") -> str:
 
 
 def _count(step: Step) -> int:
-    """Return the number of lines of `lines_of`."""
     summed = step.erased, step.marked, step.said, step.unsaid, step.cleared and not step.erased, step.others
     each = len(step.replaced) + len(step.learned) + len(step.dropped) + len(step.summaries)
     each += len(step.unread) + len(step.mended)

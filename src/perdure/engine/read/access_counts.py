@@ -23,16 +23,11 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.kernel import Kernel
 
-PAUSE = 5.0
-"""Seconds for which counts are collected before a write: one write of a row, however often it was recalled."""
-REST = 300.0
-"""Seconds before another attempt if they could not be written, as in a read-only folder."""
-CLOSING = 2.0
-"""Maximum seconds that closing spends on them: another process may be writing in the same scope."""
-MOST_WAITING = 100_000
-"""Maximum memories with unwritten counts; beyond it the oldest are dropped. 30 MB."""
-ROWS = 500
-"""Rows written under one lock: a few milliseconds."""
+PAUSE = 5.0  # seconds for which counts are collected before a write: one write of a row, however often it was recalled
+REST = 300.0  # seconds before another attempt if they could not be written, as in a read-only folder
+CLOSING = 2.0  # maximum seconds that closing spends on them: another process may be writing in the same scope
+MOST_WAITING = 100_000  # maximum memories with unwritten counts; beyond it the oldest are dropped. 30 MB.
+ROWS = 500  # rows written under one lock: a few milliseconds
 ANSWERING = 0.5
 """The share of the best score from which a result of a search without a threshold counts as recalled. In doubt it
 counts: a memory pruned by mistake is worse than one that stays."""

@@ -21,7 +21,7 @@ from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Mark
 from perdure.backends.vector_stores.base import KeptRows, Point, Vector
 from perdure.domain.filter import Condition, Filter, all_of, eq, matches, scope_filter
-from perdure.domain.memory import FILES, LIVE, MemoryItem
+from perdure.domain.memory import FILES, LIVE, NOTES, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.domain.text.terms import key_of
 from perdure.engine.aio.calls import degrade
@@ -217,7 +217,7 @@ class ScopeIndexes:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of rows that may enter prompts."""
-        return ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
+        return ("facts", NOTES, "messages") if self._kernel.config.episodes == "search" else ("facts", NOTES)
 
     @property
     def searched(self) -> tuple[str, ...]:

@@ -8,15 +8,14 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import LedgerError
 from perdure.domain.event import AddResult, HistoryRecord
 from perdure.domain.filter import Filter
-from perdure.domain.memory import OWNER_AXES, MemoryItem, Owner
+from perdure.domain.memory import NOTES, OWNER_AXES, MemoryItem, Owner
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import reaches, scope_of, visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import scan
 
-PAGE = 500
-"""Rows read at a time when a whole scope is processed."""
+PAGE = 500  # rows read at a time when a whole scope is processed
 
 
 class Overview:
@@ -29,7 +28,7 @@ class Overview:
     async def owners(self, walls: Scope) -> list[Owner]:
         """Return the owners of memories by scope field, the oldest first; reads every row of the scope."""
         kernel = self._kernel
-        within = visible(walls, now=kernel.clock.now(), kinds=("facts", "messages"), include_past=True)
+        within = visible(walls, now=kernel.clock.now(), kinds=("facts", NOTES, "messages"), include_past=True)
         found: dict[tuple[str, str], Owner] = {}
         async for points in scan(kernel, within, page=PAGE):
             for point in points:

@@ -24,12 +24,9 @@ from perdure.pipeline.retrieval.standing_facts import is_standing
 
 _OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
 
-MOST = 40
-"""Maximum directives, and lines of the profile, in a prompt, the newest."""
-LOOKED_AT = 2_000
-"""Newest memories that are examined for them."""
-_KNOWN = 2_000
-"""Messages whose reading is cached, and the maximum characters of such a message."""
+MOST = 40  # maximum directives, and lines of the profile, in a prompt, the newest
+LOOKED_AT = 2_000  # newest memories that are examined for them
+_KNOWN = 2_000  # messages whose reading is cached, and the maximum characters of such a message
 
 
 def is_directive(item: MemoryItem) -> bool:

@@ -118,8 +118,7 @@ async def relevance(
 
 # Similarity search: the store's cosine and the steps that a preset names after it; words without vectors.
 
-MOST_TOLD = 50
-"""Extra candidates if some may be messages that the reader already has."""
+MOST_TOLD = 50  # extra candidates if some may be messages that the reader already has
 
 Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
 """Builds the returned item from a payload, a score and a similarity."""
@@ -131,10 +130,8 @@ class SimilaritySearch:
 
     kernel: Kernel
     shown: Shown
-    warnings: list[str]
-    """Warnings of the search."""
-    considered: int = field(default=0, init=False)
-    """Candidates of the last search before its steps."""
+    warnings: list[str]  # warnings of the search
+    considered: int = field(default=0, init=False)  # candidates of the last search before its steps
 
     async def __call__(self, query: Query, text: str, *within: Filter) -> list[MemoryItem]:
         """Return at most `limit` memories that match some of the filters, best first by `score`."""
@@ -288,10 +285,8 @@ def _told(window: Any) -> dict[str, Any]:
     }
 
 
-RERANKED = 50
-"""Memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo."""
-CONTEXT_CANDIDATES = 50
-"""Memories that compete for a context block; ten lines fill the default budget of most prompts."""
+RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
+CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts
 
 FAINT = 0.1
 """Share of the best score below which a memory is not an answer. A person's single facts that have nothing to do with a
@@ -307,8 +302,7 @@ class ReadPath:
         self._related = related
         self._fused = FusedSearch(kernel)
         self._standing = Profile(kernel, self._fused.indexes)
-        self.erasures = 0
-        """Number of erasures by this process, for callers that keep copies of results."""
+        self.erasures = 0  # number of erasures by this process, for callers that keep copies of results
 
     @guarded
     async def search(self, query: Query) -> SearchResult:

@@ -13,8 +13,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.read.search import FAINT, ReadPath
 from perdure.engine.requests import Query
 
-EVERY = 2**31 - 1
-"""More memories than any scope holds."""
+EVERY = 2**31 - 1  # more memories than any scope holds
 
 
 class WhyNot:
@@ -74,7 +73,8 @@ class WhyNot:
             return None
         if item.kind == "messages":
             return _absence("kind", 'it is a message as it was said, and messages are searched with episodes="search"')
-        return _absence("kind", f"it is one of the {item.kind}, and {' and '.join(self._read.searched)} are searched")
+        *others, last = self._read.searched
+        return _absence("kind", f"it is one of the {item.kind}, and {', '.join(others)} and {last} are searched")
 
     async def _ranked(self, id: str, query: Query, came: list[MemoryItem]) -> Absence:
         """Return whether the threshold or the limit excludes it, from its rank among all."""

@@ -7,19 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.domain import memory
 from perdure.domain.access import ROLES, AuditEntry, Role
 from perdure.domain.errors import ForbiddenError, InvalidInputError, LedgerError, PromotionRequiredError
 from perdure.domain.filter import And, Condition, Filter, Not, Or, all_of, eq
-from perdure.domain.memory import (
-    TRUTH_LEVELS,
-    VALIDATION_STATUSES,
-    VISIBILITIES,
-    MemoryItem,
-    Tags,
-    check_metadata,
-    level_of,
-    new_id,
-)
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.core.access import UNRESTRICTED, scoped
@@ -30,8 +21,7 @@ from perdure.engine.requests import invalid, read_one_of, read_share, read_text
 TRUSTED: tuple[Role, ...] = ("admin", "service")
 """Roles that see the memories of every project, and may write validated facts."""
 WRITERS: tuple[Role, ...] = ("member", "admin", "service")
-MOST_TRUSTED_INSERT = level_of("WORKING")
-"""The highest level at which any member may insert a memory."""
+MOST_TRUSTED_INSERT = memory.level_of("WORKING")  # the highest level at which any member may insert a memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +32,7 @@ class Member:
     name: str
     role: Role = "member"
     projects: frozenset[str] = frozenset()
-    walls: Scope
-    """The team, and the one project that the member's key is limited to, if any."""
+    walls: Scope  # the team, and the one project that the member's key is limited to, if any
 
     def need(self, *roles: Role, to: str) -> None:
         """Raise ForbiddenError unless this member has one of the roles."""
@@ -65,7 +54,7 @@ class Member:
 
     def may_vouch(self, truth_level: str) -> bool:
         """Whether this member's memories may be at a level without anybody's approval."""
-        return level_of(truth_level) <= MOST_TRUSTED_INSERT or self.role in TRUSTED
+        return memory.level_of(truth_level) <= MOST_TRUSTED_INSERT or self.role in TRUSTED
 
 
 def read_member(
@@ -99,7 +88,7 @@ PUBLISHED = all_of(eq("truth_level", "PUBLIC"), Not(eq("visibility", "private"))
 
 def at_least(truth_level: str) -> Filter:
     """Return the filter for memories of a level or a higher one."""
-    return Condition("truth_level", "in", TRUTH_LEVELS[level_of(truth_level) :])
+    return Condition("truth_level", "in", memory.TRUTH_LEVELS[memory.level_of(truth_level) :])
 
 
 def ledger_of(kernel: Kernel) -> Ledger:
@@ -114,18 +103,18 @@ def ledger_of(kernel: Kernel) -> Ledger:
 def audit_entry(kernel: Kernel, member: Member, action: str, subject_id: str, **details: Any) -> AuditEntry:
     """Build a line of the audit, dated now; the details contain ids, levels and field names, and no text."""
     return AuditEntry(
-        id=new_id(), at=kernel.clock.tick(), team=member.team, actor=member.name, action=action,
+        id=memory.new_id(), at=kernel.clock.tick(), team=member.team, actor=member.name, action=action,
         subject_id=subject_id, details=details,
     )  # fmt: skip
 
 
-def tags_of(item: MemoryItem) -> Tags:
+def tags_of(item: memory.MemoryItem) -> memory.Tags:
     """Return the tags of a team's memory, which always has them."""
     assert item.tags is not None, "see guard.check_tags"
     return item.tags
 
 
-def with_tags(tags: Tags, **changes: str) -> Tags:
+def with_tags(tags: memory.Tags, **changes: str) -> memory.Tags:
     """Return a copy of tags with some of them changed."""
     return replace(tags, **changes)
 
@@ -151,8 +140,7 @@ class TeamItem:
     truth_level: str
     source: str
     validation_status: str
-    metadata: dict[str, Any] | None = None
-    """None if not given: an existing item keeps its own."""
+    metadata: dict[str, Any] | None = None  # none if not given: an existing item keeps its own
 
 
 def read_item(value: object, team: str) -> TeamItem:
@@ -243,17 +231,17 @@ def read_project(value: object, field: str = "project_scope") -> str | None:
 
 
 def _read_metadata(value: object, field: str) -> dict[str, Any] | None:
-    return None if value is None else check_metadata(value)
+    return None if value is None else memory.check_metadata(value)
 
 
 _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "content": read_text,
     "team_scope": _read_wall,
     "project_scope": read_project,
-    "visibility": lambda value, field: read_one_of(value, VISIBILITIES, field),
+    "visibility": lambda value, field: read_one_of(value, memory.VISIBILITIES, field),
     "confidence": read_share,
-    "truth_level": lambda value, field: read_one_of(value, TRUTH_LEVELS, field),
+    "truth_level": lambda value, field: read_one_of(value, memory.TRUTH_LEVELS, field),
     "source": _read_source,
-    "validation_status": lambda value, field: read_one_of(value, VALIDATION_STATUSES, field),
+    "validation_status": lambda value, field: read_one_of(value, memory.VALIDATION_STATUSES, field),
     "metadata": _read_metadata,
 }

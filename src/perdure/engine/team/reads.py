@@ -22,12 +22,9 @@ from perdure.engine.team.items import PUBLISHED, Member, at_least, read_project
 from perdure.pipeline.prompting.context_block import render
 from perdure.pipeline.retrieval.presets import PLAIN
 
-MOST_RESULTS = 100
-"""The largest limit of a team search."""
-FACT_CHARACTERS = 280
-"""Maximum characters of each fact in a system prompt."""
-_FACT_TOKENS = 2 * FACT_CHARACTERS
-"""More tokens than a fact of that length can take, in any script."""
+MOST_RESULTS = 100  # the largest limit of a team search
+FACT_CHARACTERS = 280  # maximum characters of each fact in a system prompt
+_FACT_TOKENS = 2 * FACT_CHARACTERS  # more tokens than a fact of that length can take, in any script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +220,5 @@ class _Told:
 
 
 def _cut(text: str) -> str:
-    """Return the text on one line, shortened if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= FACT_CHARACTERS else line[: FACT_CHARACTERS - 1].rstrip() + "…"

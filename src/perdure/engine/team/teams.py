@@ -17,7 +17,7 @@ from perdure.domain.errors import (
     PromotionRequiredError,
 )
 from perdure.domain.filter import Condition, Filter, Moment, all_of, eq, matches, scope_filter
-from perdure.domain.memory import LIVE, TRUTH_LEVELS, MemoryItem, Tags, level_of, new_id, text_hash
+from perdure.domain.memory import LIVE, TRUTH_LEVELS, MemoryItem, Tags, level_of, new_id
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.aio.calls import guarded, shielded
@@ -27,17 +27,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.maintenance.deletion import remove_held
 from perdure.engine.read.search import ReadPath
 from perdure.engine.requests import ForgetRequest, invalid, read_one_of, read_text
-from perdure.engine.team.items import (
-    BY_PROMOTION,
-    WRITERS,
-    Member,
-    TeamItem,
-    audit_entry,
-    check_placed,
-    ledger_of,
-    tags_of,
-    with_tags,
-)
+from perdure.engine.team import items
 from perdure.engine.team.reads import TeamReader
 from perdure.engine.write.forget import Forget
 from perdure.pipeline.curation.rules.slots import read_slots
@@ -45,8 +35,7 @@ from perdure.pipeline.quarantine import suspect
 
 # Expiry deletes EPHEMERAL memories that nobody promoted in time.
 
-PAGE = 200
-"""Memories deleted at a time, so that no writer waits long."""
+PAGE = 200  # memories deleted at a time, so that no writer waits long
 
 
 class TeamExpiry:
@@ -59,7 +48,7 @@ class TeamExpiry:
     async def sweep(self, team: str | None = None) -> int:
         """Delete the expired EPHEMERAL memories of a team, or of all; return how many."""
         kernel = self._kernel
-        ledger_of(kernel)
+        items.ledger_of(kernel)
         count = 0
         while True:
             page = await kernel.store.list(kernel.collection, self._over(team), PAGE)
@@ -107,19 +96,19 @@ class TeamPromotions:
         self._reading = reading
 
     @guarded
-    async def request(self, member: Member, item_id: str, target_level: str, justification: str) -> Promotion:
+    async def request(self, member: items.Member, item_id: str, target_level: str, justification: str) -> Promotion:
         """Request a memory's next level; without a required approval it changes at once.
 
         InvalidInputError for any level but the next and without a reason, NotFoundError if the member sees no such
         memory.
         """
         kernel = self._kernel
-        ledger_of(kernel)
-        member.need(*WRITERS, to="ask for a promotion")
+        items.ledger_of(kernel)
+        member.need(*items.WRITERS, to="ask for a promotion")
         target, why = read_one_of(target_level, TRUTH_LEVELS, "target_level"), read_text(justification, "justification")
         async with kernel.lock(Scope(team_id=member.team)):
             item, point = await self._reading.required(member, item_id)
-            tags = tags_of(item)
+            tags = items.tags_of(item)
             _check_step(tags.truth_level, target)
             needed = self._approvers(target)
             if needed and tags.visibility == "private":
@@ -147,13 +136,10 @@ class TeamPromotions:
         return promotion
 
     @guarded
-    async def decide(self, member: Member, id: str, decision: str, note: str | None) -> Promotion:
-        """Record an admin's decision on a promotion; the last required approval raises the memory's level.
-
-        ConflictError if it is decided already, or if the memory has another level meanwhile.
-        """
+    async def decide(self, member: items.Member, id: str, decision: str, note: str | None) -> Promotion:
+        """Record an admin's decision, the last of which raises the level; ConflictError if it is already decided."""
         kernel = self._kernel
-        ledger = ledger_of(kernel)
+        ledger = items.ledger_of(kernel)
         said, words = _read_decision(decision), None if note is None else read_text(note, "note")
         member.need("admin", to="decide a promotion")
         async with kernel.lock(Scope(team_id=member.team)):
@@ -168,14 +154,14 @@ class TeamPromotions:
             decided = self._with_vote(promotion, vote)
             batch: Batch | None = None
             # At the target already: approved by a call that ended before it was recorded.
-            if decided.status == "approved" and tags_of(found[0]).truth_level != decided.target_level:
+            if decided.status == "approved" and items.tags_of(found[0]).truth_level != decided.target_level:
                 _check_level(found[0], decided)
                 batch = self._move(*found, decided)
             action = "promotion.vote" if decided.status == "pending" else f"promotion.{decided.status}"
             await shielded(self._carry_out(batch, decided, promotion, _line(kernel, member, action, decided)))
         return decided
 
-    def _check_open(self, member: Member, promotion: Promotion, said: Decision) -> None:
+    def _check_open(self, member: items.Member, promotion: Promotion, said: Decision) -> None:
         if promotion.status != "pending":
             raise ConflictError(f"the promotion {promotion.id} was {promotion.status} already")
         if said == "rejected":
@@ -196,10 +182,10 @@ class TeamPromotions:
 
     @guarded
     async def list(
-        self, member: Member, *, status: str | None, item_id: str | None, limit: int, after: str
+        self, member: items.Member, *, status: str | None, item_id: str | None, limit: int, after: str
     ) -> list[Promotion]:
         """Return promotions of memories that the member sees, oldest first, after an id."""
-        ledger = ledger_of(self._kernel)
+        ledger = items.ledger_of(self._kernel)
         if status is not None:
             read_one_of(status, get_args(PromotionState), "status")
         seen: list[Promotion] = []
@@ -219,8 +205,10 @@ class TeamPromotions:
         """Return the memory at its new level: it no longer expires, and from VALIDATED on it is approved."""
         batch = Batch(self._kernel.clock)
         approved = level_of(promotion.target_level) >= level_of("VALIDATED")
-        tags = with_tags(
-            tags_of(item), truth_level=promotion.target_level, **({"validation_status": "approved"} if approved else {})
+        tags = items.with_tags(
+            items.tags_of(item),
+            truth_level=promotion.target_level,
+            **({"validation_status": "approved"} if approved else {}),
         )
         after = item.with_(tags=tags, expires_at=None)
         reason = f"promotion {promotion.id}"
@@ -231,7 +219,7 @@ class TeamPromotions:
         self, batch: Batch | None, promotion: Promotion, was: Promotion | None, entry: AuditEntry
     ) -> None:
         """Change the memory first: a crash in between leaves a promotion that can be decided again."""
-        ledger = ledger_of(self._kernel)
+        ledger = items.ledger_of(self._kernel)
         if batch is not None:
             await self._kernel.commit(batch.changes, batch.vectors)
         if not await ledger.promotions.put(promotion, was):
@@ -248,7 +236,6 @@ def _read_decision(value: object) -> Decision:
 
 
 def _check_step(present: str, target: str) -> None:
-    """Check that a step goes forward, by one level."""
     place = level_of(present)
     if level_of(target) == place + 1:
         return
@@ -261,7 +248,7 @@ def _check_step(present: str, target: str) -> None:
 
 
 def _check_level(item: MemoryItem, promotion: Promotion) -> None:
-    present = tags_of(item).truth_level
+    present = items.tags_of(item).truth_level
     if present != promotion.from_level:
         raise ConflictError(
             f"the memory is {present} by now, and the promotion {promotion.id} was to move it from"
@@ -269,12 +256,12 @@ def _check_level(item: MemoryItem, promotion: Promotion) -> None:
         )
 
 
-def _unknown(id: str, member: Member) -> NotFoundError:
+def _unknown(id: str, member: items.Member) -> NotFoundError:
     return NotFoundError(f"there is no promotion with the id {shown(id)} in the team {member.team!r}")
 
 
-def _line(kernel: Kernel, member: Member, action: str, promotion: Promotion) -> AuditEntry:
-    return audit_entry(
+def _line(kernel: Kernel, member: items.Member, action: str, promotion: Promotion) -> AuditEntry:
+    return items.audit_entry(
         kernel, member, action, promotion.id,
         item_id=promotion.item_id, from_level=promotion.from_level, target_level=promotion.target_level,
     )  # fmt: skip
@@ -292,15 +279,15 @@ class TeamWriter:
         self._forget = forget
 
     @guarded
-    async def upsert(self, member: Member, item: TeamItem) -> str:
+    async def upsert(self, member: items.Member, item: items.TeamItem) -> str:
         """Store an item, replacing the team's item of the same source; return its id.
 
         PromotionRequiredError if it names another level than the memory has, ForbiddenError if the member may not write
         at that level, or cannot see the memory with that source.
         """
         kernel = self._kernel
-        ledger_of(kernel)
-        member.need(*WRITERS, to="write")
+        items.ledger_of(kernel)
+        member.need(*items.WRITERS, to="write")
         self._check_walls(member, item.project_scope)
         vector = await kernel.embedding.query(item.content)
         async with kernel.lock(Scope(team_id=member.team)):
@@ -317,7 +304,7 @@ class TeamWriter:
                 after = self._renewed(member, before, item)
                 batch.replace(before, after, point.vector, vector, actor="upsert", reason="upsert")
             change = batch.changes[-1]
-            entry = audit_entry(
+            entry = items.audit_entry(
                 kernel, member, "upsert", change.memory_id,
                 event=change.event, event_id=change.id, truth_level=item.truth_level, source=item.source,
             )  # fmt: skip
@@ -330,23 +317,23 @@ class TeamWriter:
         page = await kernel.store.list(kernel.collection, same, 1, with_vectors=True)
         return page.points[0] if page.points else None
 
-    def _check_level(self, member: Member, item: TeamItem) -> None:
+    def _check_level(self, member: items.Member, item: items.TeamItem) -> None:
         if item.truth_level == "PUBLIC":
             raise ForbiddenError("nothing is written as PUBLIC: it is promoted to that from CANONICAL")
         self._check_vouched(member, item.truth_level)
 
-    def _check_vouched(self, member: Member, truth_level: str) -> None:
+    def _check_vouched(self, member: items.Member, truth_level: str) -> None:
         if not member.may_vouch(truth_level):
             raise ForbiddenError(
                 f"what is {truth_level} is written by the roles admin and service: write it as WORKING and ask for a"
                 f" promotion"
             )
 
-    def _check_walls(self, member: Member, project: str | None) -> None:
+    def _check_walls(self, member: items.Member, project: str | None) -> None:
         if not member.walls.holds(Scope(team_id=member.team, project_id=project)):
             raise ForbiddenError(f"these credentials are for the project {member.walls.project_id!r} alone")
 
-    def _new(self, member: Member, item: TeamItem) -> MemoryItem:
+    def _new(self, member: items.Member, item: items.TeamItem) -> MemoryItem:
         return new_memory(
             self._kernel,
             item.content,
@@ -365,25 +352,24 @@ class TeamWriter:
             quarantined=suspect(item.content, None),
         )
 
-    def _renewed(self, member: Member, before: MemoryItem, item: TeamItem) -> MemoryItem:
+    def _renewed(self, member: items.Member, before: MemoryItem, item: items.TeamItem) -> MemoryItem:
         """Return the memory with the item's values, and its own id, level and author."""
-        tags = tags_of(before)
+        tags = items.tags_of(before)
         if not self._is_seen(member, before):
             raise ForbiddenError(f"the source {item.source!r} is that of a memory that {member.name} may not change")
         if item.truth_level != tags.truth_level:
-            raise PromotionRequiredError(f"the memory of this source is {tags.truth_level}, and {BY_PROMOTION}")
+            raise PromotionRequiredError(f"the memory of this source is {tags.truth_level}, and {items.BY_PROMOTION}")
         if item.content != before.memory:
             self._check_vouched(member, tags.truth_level)
         self._check_private(member, before, item.visibility)
-        return before.with_(
-            memory=item.content,
-            hash=text_hash(item.content),
+        return before.with_text(
+            item.content,
             slots=read_slots(item.content),
             quarantined=_judged(before, item.content),
             scope=Scope(team_id=member.team, project_id=item.project_scope),
             metadata=before.metadata if item.metadata is None else dict(item.metadata),
             confidence=item.confidence,
-            tags=with_tags(tags, visibility=item.visibility, validation_status=item.validation_status),
+            tags=items.with_tags(tags, visibility=item.visibility, validation_status=item.validation_status),
             expires_at=self._expiry(item.truth_level),
         )
 
@@ -395,11 +381,11 @@ class TeamWriter:
         return iso(self._kernel.clock.now() + timedelta(days=days))
 
     @guarded
-    async def patch(self, member: Member, id: str, changes: dict[str, Any]) -> MemoryItem:
+    async def patch(self, member: items.Member, id: str, changes: dict[str, Any]) -> MemoryItem:
         """Change some fields of a memory; NotFoundError if the member sees none with this id."""
         kernel = self._kernel
-        ledger_of(kernel)
-        member.need(*WRITERS, to="write")
+        items.ledger_of(kernel)
+        member.need(*items.WRITERS, to="write")
         content = changes.get("content")
         vector = None if content is None else await kernel.embedding.query(content)
         async with kernel.lock(Scope(team_id=member.team)):
@@ -409,70 +395,69 @@ class TeamWriter:
             new_vector = point.vector if content is None else vector
             batch.replace(before, after, point.vector, new_vector, actor="patch", reason="patch")
             change = batch.changes[0]
-            entry = audit_entry(kernel, member, "patch", before.id, event_id=change.id, fields=sorted(changes))
+            entry = items.audit_entry(kernel, member, "patch", before.id, event_id=change.id, fields=sorted(changes))
             await shielded(self._carry_out(batch, entry))
         return change.item
 
-    def _patched(self, member: Member, before: MemoryItem, changes: dict[str, Any]) -> MemoryItem:
-        tags = tags_of(before)
+    def _patched(self, member: items.Member, before: MemoryItem, changes: dict[str, Any]) -> MemoryItem:
+        tags = items.tags_of(before)
         content = changes.get("content", before.memory)
         if content != before.memory:
             self._check_vouched(member, tags.truth_level)
         project = changes.get("project_scope", before.scope.project_id)
         visibility = changes.get("visibility", tags.visibility)
-        check_placed(visibility, project)
+        items.check_placed(visibility, project)
         self._check_walls(member, project)
         self._check_private(member, before, visibility)
-        return before.with_(
-            memory=content,
-            hash=text_hash(content),
+        return before.with_text(
+            content,
             slots=before.slots if content == before.memory else read_slots(content),
             quarantined=_judged(before, content),
             scope=Scope(team_id=member.team, project_id=project),
             metadata={**before.metadata, **(changes.get("metadata") or {})},
             confidence=changes.get("confidence", before.confidence),
-            tags=with_tags(
+            tags=items.with_tags(
                 tags, visibility=visibility, validation_status=changes.get("validation_status", tags.validation_status)
             ),
         )
 
-    def _check_private(self, member: Member, before: MemoryItem, visibility: str) -> None:
+    def _check_private(self, member: items.Member, before: MemoryItem, visibility: str) -> None:
         """Check that only the author makes a memory private, because that takes it from the team."""
-        author = tags_of(before).written_by
+        author = items.tags_of(before).written_by
         if visibility == "private" and author != member.name:
             raise ForbiddenError(f"only {author}, who wrote this memory, can make it private")
 
     @guarded
-    async def delete(self, member: Member, id: str) -> None:
+    async def delete(self, member: items.Member, id: str) -> None:
         """Delete a memory from all current reads; NotFoundError if the member sees none with this id."""
         kernel = self._kernel
-        ledger_of(kernel)
-        member.need(*WRITERS, to="delete")
+        items.ledger_of(kernel)
+        member.need(*items.WRITERS, to="delete")
         async with kernel.lock(Scope(team_id=member.team)):
             before, point = await self._reading.required(member, id)
             batch = Batch(kernel.clock)
             batch.remove(before, point.vector, actor="delete", reason="explicit")
-            entry = audit_entry(kernel, member, "delete", before.id, event_id=batch.changes[0].id)
+            entry = items.audit_entry(kernel, member, "delete", before.id, event_id=batch.changes[0].id)
             await shielded(self._carry_out(batch, entry))
 
-    async def erase(self, member: Member, id: str) -> None:
+    async def erase(self, member: items.Member, id: str) -> None:
         """Delete a memory, and erase its text from history and versions as well."""
         memory_id = await self._erasable(member, id)
         await self._forget(ForgetRequest(scope=member.walls, id=memory_id))
         await self._note_erasure(member, memory_id)
 
     @guarded
-    async def _erasable(self, member: Member, id: str) -> str:
-        ledger_of(self._kernel)
-        member.need(*WRITERS, to="delete")
+    async def _erasable(self, member: items.Member, id: str) -> str:
+        items.ledger_of(self._kernel)
+        member.need(*items.WRITERS, to="delete")
         return (await self._reading.required(member, id))[0].id
 
     @guarded
-    async def _note_erasure(self, member: Member, id: str) -> None:
-        entry = audit_entry(self._kernel, member, "erase", id)
-        await shielded(ledger_of(self._kernel).audit.add([entry]))
+    async def _note_erasure(self, member: items.Member, id: str) -> None:
+        entry = items.audit_entry(self._kernel, member, "erase", id)
+        await shielded(items.ledger_of(self._kernel).audit.add([entry]))
 
-    def _is_seen(self, member: Member, item: MemoryItem) -> bool:
+    def _is_seen(self, member: items.Member, item: MemoryItem) -> bool:
         now = self._kernel.clock.now()
         return matches(visible(member.walls, now=now, filters=member.sees()), item.to_payload())
 
@@ -481,7 +466,7 @@ class TeamWriter:
 
     async def _carry_out(self, batch: Batch, entry: AuditEntry) -> None:
         await self._kernel.commit(batch.changes, batch.vectors)
-        await ledger_of(self._kernel).audit.add([entry])
+        await items.ledger_of(self._kernel).audit.add([entry])
 
 
 def _judged(before: MemoryItem, content: str) -> str | None:
@@ -500,7 +485,9 @@ class Teams:
         self.expiry = TeamExpiry(kernel)
 
     @guarded
-    async def audit(self, member: Member, *, subject_id: str | None, limit: int, after: str) -> list[AuditEntry]:
+    async def audit(self, member: items.Member, *, subject_id: str | None, limit: int, after: str) -> list[AuditEntry]:
         """Return who did what in the team, oldest first, after an id; for admins."""
         member.need("admin", to="read the audit")
-        return await ledger_of(self._kernel).audit.list(member.team, subject_id=subject_id, limit=limit, after=after)
+        return await items.ledger_of(self._kernel).audit.list(
+            member.team, subject_id=subject_id, limit=limit, after=after
+        )

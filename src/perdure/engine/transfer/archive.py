@@ -34,13 +34,10 @@ from perdure.engine.core.embedding import without_derived
 from perdure.engine.core.rows import check_item
 from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text
 
-FORMAT = 1
-"""The format version that this perdure writes; it rejects a higher one."""
-
+FORMAT = 1  # the format version that this perdure writes; it rejects a higher one
 ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
 ROWS = ("before", "after", "keep")
-VECTOR = "vector_f32"
-"""The key of a row's vector: float32, little-endian, in Base64."""
+VECTOR = "vector_f32"  # the key of a row's vector: float32, little-endian, in Base64
 RECORD = tuple(name for name in HistoryRecord.__slots__ if name != "sequence")
 EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
 _TIMES = ("created_at", "updated_at", "told_at", "untold_at", "valid_from", "valid_to", "expires_at")
@@ -63,8 +60,7 @@ class Header:
     """The first line of an archive."""
 
     format: int
-    embedder: str = ""
-    """The embedder of the rows' vectors, if there are any."""
+    embedder: str = ""  # the embedder of the rows' vectors, if there are any
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,7 @@ class Row:
     """A complete row of a store."""
 
     payload: dict[str, Any]
-    vector: Vector | None = None
-    """Its vector, by the header's embedder; then the payload also has the derived data."""
+    vector: Vector | None = None  # its vector, by the header's embedder; then the payload also has the derived data
 
     @property
     def id(self) -> str:
@@ -120,8 +115,7 @@ class ConversationLine:
     addition: Addition
     digest: str
     ignored: tuple[str, ...] = ()
-    is_part: bool = False
-    """Whether it is a part of another tool's conversation, whose messages are counted."""
+    is_part: bool = False  # whether it is a part of another tool's conversation, whose messages are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +123,16 @@ class FactLine:
     """One fact to store as it is; `item` has no slots yet, nor a time if none was given."""
 
     item: MemoryItem
-    has_own_id: bool = True
-    """Whether the line gave the id; a derived id means "this text in this scope"."""
+    has_own_id: bool = True  # whether the line gave the id; a derived id means "this text in this scope"
     ignored: tuple[str, ...] = ()
-    where: str = ""
-    """Its place in another tool's export, for people."""
+    where: str = ""  # its place in another tool's export, for people
 
 
-Line = Header | Seal | Row | Event | Episode | ConversationLine | FactLine
-"""The kinds of lines."""
+Line = Header | Seal | Row | Event | Episode | ConversationLine | FactLine  # the kinds of lines
 
 
 def read_line(text: str, default: Scope) -> Line:
-    """Parse a line; InvalidInputError says what is wrong with it.
-
-    `default` fills in the scope fields that a conversation or a fact does not name.
-    """
+    """Parse a line; InvalidInputError says what is wrong. `default` fills in missing scope fields."""
     value = _read_json(text)
     record = value.pop("record", None)
     if record is None and "perdure" in value:
@@ -220,7 +208,6 @@ def _read_vector(packed: object) -> Vector | None:
 
 
 def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
-    """Validate the payload of a row."""
     _check_texts(payload, ("id", "memory", "hash", "created_at", "updated_at", "told_at"), _ROW_TEXTS)
     for name in ("id", "version_of"):
         if payload.get(name) is not None and read_id(payload[name]) != payload[name]:

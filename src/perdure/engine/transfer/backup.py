@@ -37,8 +37,7 @@ class BackupReport(Answer):
     sha256: str
     bytes: int
     held: ExportReport
-    removed: tuple[str, ...] = ()
-    """Older scheduled backups that were deleted."""
+    removed: tuple[str, ...] = ()  # older scheduled backups that were deleted
 
     def model_dump(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -112,8 +111,7 @@ def _unwritable(file: Path, error: OSError) -> PerdureError:
 
 
 async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
-    """Delete the oldest scheduled backups beyond the number to keep; one later than the newest comes from a wrong
-    clock, and goes first."""
+    """Delete old scheduled backups beyond the number to keep; those of a wrong clock, dated later, first."""
     kernel = engine.kernel
     ledger = await kernel.required_ledger()
     known = sorted(await made_backups(kernel, ledger), key=lambda made: made.at <= newest)

@@ -15,7 +15,8 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import PerdureError
 from perdure.domain.event import ErasedPlace
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.core.kernel import Kernel, store_mark
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.store_identity import store_mark
 from perdure.engine.transfer.sealed_file import SealedWriter, alone_in, clear_left_over, read_sealed
 
 # The list of backups in the ledger, through which an erasure reaches them.
@@ -57,8 +58,7 @@ class BackupEntry:
     at: str
     host: str
     is_scheduled: bool = False
-    owed: PendingErasure = field(default_factory=PendingErasure)
-    """What could not be erased from it yet."""
+    owed: PendingErasure = field(default_factory=PendingErasure)  # what could not be erased from it yet
 
     @property
     def is_here(self) -> bool:
@@ -187,8 +187,7 @@ def _rewrite(place: Path, owed: PendingErasure) -> None:
         writer.drop()
 
 
-_SAME: dict[str, Any] = {}
-"""Marks a line without erased data."""
+_SAME: dict[str, Any] = {}  # marks a line without erased data
 
 
 def _without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:

@@ -23,15 +23,10 @@ from perdure.engine.transfer.transfer import export_archive, import_archive
 
 # Copying rows into a collection: existing rows stay, and each text is embedded once.
 
-BATCH = 256
-"""Rows compared, embedded and written at a time."""
-FEW = 256
-"""If a pass has fewer changes than this, the next one may lock out the writers."""
-PASSES = 8
-"""Maximum passes before the writers are locked out, however much they write."""
-
-Progress = Callable[[int, int], None]
-"""Called now and then with the number of rows done, and their total."""
+BATCH = 256  # rows compared, embedded and written at a time
+FEW = 256  # if a pass has fewer changes than this, the next one may lock out the writers
+PASSES = 8  # maximum passes before the writers are locked out, however much they write
+Progress = Callable[[int, int], None]  # called now and then with the number of rows done, and their total
 
 
 @dataclass(slots=True)
@@ -40,12 +35,9 @@ class RowCopier:
 
     store: VectorStore
     collection: str
-    embedding: Embedding | None
-    """Embeds the texts; None if the rows bring vectors of the same model."""
-    command: str
-    """The command to run again after a failure."""
-    embedded: int = 0
-    """Texts embedded so far."""
+    embedding: Embedding | None  # embeds the texts; None if the rows bring vectors of the same model
+    command: str  # the command to run again after a failure
+    embedded: int = 0  # texts embedded so far
 
     async def carry(self, rows: Sequence[Point], *, stays: Callable[[Point, Point], bool] | None = None) -> int:
         """Write missing and different rows; return how many.
@@ -114,26 +106,19 @@ def text_of(row: Point) -> str:
     return text if isinstance(text, str) else ""
 
 
-LAST = 2
-"""Passes while the writers wait: one that writes, and one that verifies."""
+LAST = 2  # passes while the writers wait: one that writes, and one that verifies
 
 
 @dataclass(slots=True)
 class CopyReport(Answer):
     """The result of a copy."""
 
-    rows: int = 0
-    """Rows of the source: memories, earlier versions and searchable messages."""
-    copied: int = 0
-    """Rows written into the target."""
-    kept: int = 0
-    """Rows with a later change in the target, which stay as they are there."""
-    embedded: int = 0
-    """Texts embedded again, because the target has another embedder."""
-    history: int = 0
-    """Events written into the target's own ledger."""
-    episodes: int = 0
-    """Messages written into the target's own ledger."""
+    rows: int = 0  # rows of the source: memories, earlier versions and searchable messages
+    copied: int = 0  # rows written into the target
+    kept: int = 0  # rows with a later change in the target, which stay as they are there
+    embedded: int = 0  # texts embedded again, because the target has another embedder
+    history: int = 0  # events written into the target's own ledger
+    episodes: int = 0  # messages written into the target's own ledger
 
 
 async def copy_memories(source: Engine, target: Engine, *, progress: Progress | None = None) -> CopyReport:
@@ -171,8 +156,6 @@ def same_ledger(one: MemoryConfig, other: MemoryConfig) -> bool:
 
 
 class _Copying:
-    """One run."""
-
     def __init__(self, source: Kernel, target: Kernel, progress: Progress) -> None:
         self._source, self._target, self._progress = source, target, progress
         self._report = CopyReport()

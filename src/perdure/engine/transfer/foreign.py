@@ -32,11 +32,9 @@ from perdure.pipeline.curation.importers.langgraph import NamespacePattern
 from perdure.pipeline.curation.importers.records import Damaged, ForeignTalk, Found, LeftOut, Reader, windows
 
 OWN = "perdure"
-LOOKED_AT = 50
-"""Items of a file among which one must have a known format."""
+LOOKED_AT = 50  # items of a file among which one must have a known format
 _CHATS = frozenset({"chatgpt", "claude"})
-_LAST = "9999"
-"""Sorts after every time: a conversation without a time counts as said now."""
+_LAST = "9999"  # sorts after every time: a conversation without a time counts as said now
 _HINTS = {"langgraph": 'give --namespace "memories,{user_id}" or --user-id'}
 
 
@@ -72,8 +70,7 @@ class ImportOptions:
             )
 
 
-Watch = Callable[[int, int], object]
-"""Called with the number of conversation parts done, and their total."""
+Watch = Callable[[int, int], object]  # called with the number of conversation parts done, and their total
 
 
 async def import_parts(
@@ -283,7 +280,6 @@ class _Carrier:
         return None
 
     async def _gather(self, talk: ForeignTalk, format: str) -> None:
-        """Collect the new messages of a conversation, in parts."""
         if self._known is None:
             try:
                 scope = self._wish.default.require_owner()
@@ -311,7 +307,6 @@ class _Carrier:
 
 
 def _format_of(head: Iterable[Piece]) -> str | None:
-    """Return the format of the first item with a known one."""
     for piece in head:
         try:
             found = detect(piece.value())

@@ -9,10 +9,8 @@ from typing import Any
 from perdure.domain.event import Usage
 from perdure.domain.memory import Answer
 
-TOLD = 1000
-"""Maximum rejected lines and warnings that a report lists; it counts them all."""
-EXAMPLES = 5
-"""Maximum places listed for each reason why something was left out."""
+TOLD = 1000  # maximum rejected lines and warnings that a report lists; it counts them all
+EXAMPLES = 5  # maximum places listed for each reason why something was left out
 
 
 @dataclass(slots=True)
@@ -29,8 +27,7 @@ class Refusal(Answer):
 
     line: int
     reason: str
-    where: str = ""
-    """Its place in another tool's export: the file, and the item's name there."""
+    where: str = ""  # its place in another tool's export: the file, and the item's name there
 
     def model_dump(self) -> dict[str, Any]:
         """Return the line, the place if it is known, and the reason."""
@@ -49,26 +46,19 @@ class Left(Answer):
 class ImportReport(Answer):
     """What an import read, and the result."""
 
-    lines: int = 0
-    """Non-blank lines; in another tool's export, items."""
-    formats: dict[str, int] = field(default_factory=dict)
-    """Items by their detected format."""
+    lines: int = 0  # non-blank lines; in another tool's export, items
+    formats: dict[str, int] = field(default_factory=dict)  # items by their detected format
     kinds: dict[str, Tally] = field(default_factory=dict)
     """memories (rows, versions too), history, episodes, conversations, facts."""
-    events: dict[str, int] = field(default_factory=dict)
-    """Events from the conversations, by kind."""
+    events: dict[str, int] = field(default_factory=dict)  # events from the conversations, by kind
     refused: int = 0
-    refusals: list[Refusal] = field(default_factory=list)
-    """The first rejected lines."""
-    ignored: list[str] = field(default_factory=list)
-    """Unknown keys of conversations or facts, sorted."""
+    refusals: list[Refusal] = field(default_factory=list)  # the first rejected lines
+    ignored: list[str] = field(default_factory=list)  # unknown keys of conversations or facts, sorted
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, Left] = field(default_factory=dict)
     """Valid items that were not imported, by reason: tools' messages, images, differing facts under the same id."""
-    usage: Usage = field(default_factory=Usage)
-    """Usage of models for the conversations."""
-    dry: bool = False
-    """Whether nothing was written: then `new` counts everything as new."""
+    usage: Usage = field(default_factory=Usage)  # usage of models for the conversations
+    dry: bool = False  # whether nothing was written: then `new` counts everything as new
 
     def refuse(self, line: int, reason: str, where: str = "") -> None:
         """Note a rejected line."""
@@ -126,7 +116,6 @@ class ImportReport(Answer):
 class ExportReport(Answer):
     """The size of an export."""
 
-    memories: int = 0
-    """Rows: memories and their earlier versions."""
+    memories: int = 0  # rows: memories and their earlier versions
     history: int = 0
     episodes: int = 0

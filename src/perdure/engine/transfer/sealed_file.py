@@ -108,10 +108,7 @@ def begins_sealed(place: Path) -> bool:
 
 
 def check_sealed(place: Path, look: Callable[[int, str], None] | None = None) -> tuple[dict[str, Any], str]:
-    """Return the header of a complete file, and its checksum; InvalidInputError says what is wrong with any other.
-
-    `look` is called with each line and its number from 1.
-    """
+    """Return a complete file's header and checksum, calling `look(line, number)`; else InvalidInputError."""
     header: dict[str, Any] | None = None
     digest = hashlib.sha256()
     for number, line in enumerate(read_sealed(place), 1):

@@ -20,8 +20,7 @@ from perdure.engine.transfer.archive import Header, Line, Seal, episode_line, ev
 from perdure.engine.transfer.report import ExportReport, ImportReport
 from perdure.engine.transfer.writer import ImportWriter, Numbered
 
-CHUNK = 256
-"""Lines written at a time: one transaction, one batch of texts to embed, and the maximum lost by a kill."""
+CHUNK = 256  # lines written at a time: one transaction, one batch of texts to embed, and the maximum lost by a kill
 
 
 async def export_archive(

@@ -29,11 +29,8 @@ from perdure.engine.transfer.report import ImportReport
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
-PAGE = 500
-"""Episodes read at a time."""
-
-Kept = Callable[[ImportReport], object]
-"""Called with the report each time that more is stored."""
+PAGE = 500  # episodes read at a time
+Kept = Callable[[ImportReport], object]  # called with the report each time that more is stored
 T = TypeVar("T")
 
 
@@ -43,8 +40,7 @@ class Numbered(Generic[T]):
 
     number: int
     line: T
-    where: str = ""
-    """Its place in another tool's export."""
+    where: str = ""  # its place in another tool's export
 
 
 class ImportWriter:
@@ -57,17 +53,12 @@ class ImportWriter:
         self._report = report
         self._has_past = False
         """Whether the ledger had history before: only then can anything have happened to a memory here."""
-        self._seen: set[str] = set()
-        """Live memories of the archive that now exist here too."""
-        self._untold: set[str] = set()
-        """Those of them without any history so far."""
-        self._ahead: set[str] = set()
-        """Memories that were changed, deleted or forgotten here since: left as they are."""
-        self._forgotten: set[str] = set()
-        """Messages that were erased here with their memories."""
+        self._seen: set[str] = set()  # live memories of the archive that now exist here too
+        self._untold: set[str] = set()  # those of them without any history so far
+        self._ahead: set[str] = set()  # memories that were changed, deleted or forgotten here since: left as they are
+        self._forgotten: set[str] = set()  # messages that were erased here with their memories
         self._repeats: Counter[str] = Counter()
-        self._brings_vectors = False
-        """Whether the rows have vectors of the current embedder."""
+        self._brings_vectors = False  # whether the rows have vectors of the current embedder
 
     def begin(self, header: Header) -> None:
         """Begin an archive: its vectors are used if they are of the current embedder."""
@@ -81,10 +72,7 @@ class ImportWriter:
             self._report.warn(["there is no ledger (it could not be opened): history and messages are not imported"])
 
     async def known_messages(self, scope: Scope) -> set[str]:
-        """Return the original ids of the messages stored in exactly this scope, hidden ones too.
-
-        They outlive idempotency keys, so a repeated export adds only what is new even after a year.
-        """
+        """Return the original ids of the scope's messages, hidden too, by which repeated exports are recognised."""
         known: set[str] = set()
         async for episodes in scan_episodes(self._kernel.ledger, scope, include_hidden=True):
             known.update(each.message_id for each in episodes if each.message_id and each.scope == scope.given())
@@ -164,7 +152,6 @@ class ImportWriter:
         return self._brings_vectors and row.vector is not None and len(row.vector) == dimension
 
     async def _fresh(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that do not exist here and are not obsolete."""
         known = {point.id: point.payload for point in await self._stored([row.id for row in rows])}
         self._has_past = self._has_past or bool(known)  # another import may be running
         for row in rows:
@@ -203,7 +190,6 @@ class ImportWriter:
         return own[-1] if own else None
 
     async def _note_moved_on(self, memory_ids: Iterable[str]) -> None:
-        """Note memories that live here and no longer in the archive."""
         asked = sorted({id for id in memory_ids if id not in self._seen and id not in self._ahead})
         self._ahead.update(point.id for point in await self._stored(asked))
 
@@ -290,7 +276,6 @@ class ImportWriter:
             await self._kernel.put_rows(points)
 
     async def _stated(self, facts: Sequence[FactLine]) -> None:
-        """Store facts as they are, as ordinary additions: journal, store, history."""
         kernel = self._kernel
         here = {point.id: point.payload for point in await self._stored(sorted({fact.item.id for fact in facts}))}
         wanted: dict[str, FactLine] = {}

@@ -17,7 +17,7 @@ from perdure.domain.errors import ConflictError
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.filter import Filter, Not, all_of, eq
-from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.memory import NOTES, MemoryItem, new_id, new_ids, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import guarded
@@ -227,13 +227,14 @@ class WritePath:
         dates = given_dates(addition.timestamp, addition.messages)
         changes: list[Change] = []
         vectors: dict[str, Vector | None] = {}
+        ids, event_ids = new_ids(len(messages)), new_ids(len(messages))
         for position, message in enumerate(messages):
             if position in embedded.failed:
                 continue
             moment = self._kernel.clock.tick()
             dated = iso(moments[position])
             told = min(dated, moment)
-            id = new_id()
+            id = ids[position]
             item = MemoryItem(
                 id=id,
                 memory=message.content,
@@ -258,7 +259,7 @@ class WritePath:
             vectors[item.id] = embedded.vectors[position]
             changes.append(
                 Change(
-                    id=new_id(), event="ADD", memory_id=item.id, at=moment, told_at=told, after=item,
+                    id=event_ids[position], event="ADD", memory_id=item.id, at=moment, told_at=told, after=item,
                     actor="add", reason="as said", sources=item.sources,
                 )
             )  # fmt: skip
@@ -313,13 +314,15 @@ class WritePath:
             if not await self._stand(read):
                 raise ConflictError("what was read has been forgotten since", code=FORGOTTEN)
             apart = all_of(filters, Not(eq("source", SESSION)))
-            within = visible(context.scope, now=kernel.clock.now(), filters=apart)
-            plan = ChangeSet(
-                kernel, context, Neighbourhood(kernel.store, kernel.collection, within), kernel.clock.now()
+            within, noted = (
+                visible(context.scope, now=kernel.clock.now(), kinds=(kind,), filters=apart)
+                for kind in ("facts", NOTES)
             )
+            near = Neighbourhood(kernel.store, kernel.collection, within, noted)
+            plan = ChangeSet(kernel, context, near, kernel.clock.now())
             plan.warnings += [*warnings, *embedded.warnings]
             await self._decide(plan, sourced, banded)
-            result = AddResult(plan.events, plan.warnings, kernel.bare)
+            result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
             late = await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
             if not embedded.failed:
@@ -329,6 +332,8 @@ class WritePath:
     async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
         """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""
         kernel = self._kernel
+        await _take_notes(plan, [each for each in sourced if each.fact.kind == NOTES])
+        sourced = [each for each in sourced if each.fact.kind != NOTES]
         known = await plan.neighbourhood.same_text(
             text_hash(each.fact.text) for each in sourced if not each.fact.forget
         )
@@ -383,10 +388,10 @@ class WritePath:
         return standing.issuperset(ids)
 
     def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
-        add_id = new_id()
+        add_id, ids = new_id(), new_ids(len(messages))
         return [
             Episode(
-                id=new_id(),
+                id=ids[position],
                 add_id=add_id,
                 position=position,
                 role=message.role,
@@ -405,6 +410,17 @@ class WritePath:
         return [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
+
+
+async def _take_notes(plan: ChangeSet, notes: Sequence[SourcedFact]) -> None:
+    """Add notes, each text once."""
+    if not notes:
+        return
+    known = set(await plan.neighbourhood.same_text((text_hash(each.fact.text) for each in notes), noted=True))
+    for each in notes:
+        if (hash := text_hash(each.fact.text)) not in known:
+            known.add(hash)
+            plan.take_note(each)
 
 
 async def _suspected(messages: Sequence[Message]) -> list[str | None]:

@@ -14,8 +14,8 @@ from perdure.backends.vector_stores.base import Vector, VectorStore
 from perdure.domain.clock import SKEW, iso
 from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.domain.filter import And, Condition, all_of, eq
-from perdure.domain.memory import MemoryItem, Slots, new_id, text_hash
+from perdure.domain.filter import And, Condition, Filter, Or, all_of, eq
+from perdure.domain.memory import NOTES, MemoryItem, Slots, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.core.access import TRUSTED
 from perdure.engine.core.embedding import Embedded
@@ -131,17 +131,19 @@ class Neighbourhood:
     Quarantined memories are left out, except for a request to forget: they are neither updated nor shown to a model.
     """
 
-    def __init__(self, store: VectorStore, collection: str, within: And) -> None:
+    def __init__(self, store: VectorStore, collection: str, within: And, noted: And) -> None:
+        """`within` is the filter for facts, `noted` the one for notes."""
         self._store = store
         self._collection = collection
         self._within = within
+        self._noted = noted
         self._gone: set[str] = set()
         self._fresh = FreshRows()
 
     async def near(self, fact: Fact, vector: Vector | None, slots: Slots | None, limit: int) -> list[Neighbour]:
         """Return the memories near a fact, nearest first, then those that only share its subject and attribute."""
         limit = FORGET_NEIGHBOURS if fact.forget else limit
-        within = self._within if fact.forget else all_of(self._within, TRUSTED)
+        within: Filter = Or((self._within, self._noted)) if fact.forget else all_of(self._within, TRUSTED)
         found: dict[str, Neighbour] = {}
         for neighbour in await self._stored(fact, vector, limit, within):
             found.setdefault(neighbour.item.id, neighbour)
@@ -155,13 +157,14 @@ class Neighbourhood:
             [*stored, *fresh], key=lambda near: -2.0 if near.similarity is None else near.similarity, reverse=True
         )
 
-    async def same_text(self, hashes: Iterable[str]) -> dict[str, MemoryItem]:
-        """Return memories of the store whose text has one of the hashes, preferring trusted ones."""
+    async def same_text(self, hashes: Iterable[str], *, noted: bool = False) -> dict[str, MemoryItem]:
+        """Return facts (or notes) of the store whose text has one of the hashes, preferring trusted ones."""
+        within = self._noted if noted else self._within
         found: dict[str, MemoryItem] = {}
         asked = list(dict.fromkeys(hashes))
         for start in range(0, len(asked), HASHES_AT_ONCE):
             some = Condition("hash", "in", tuple(asked[start : start + HASHES_AT_ONCE]))
-            page = await self._store.list(self._collection, all_of(self._within, some))
+            page = await self._store.list(self._collection, all_of(within, some))
             for point in page.points:
                 item = MemoryItem.from_payload(point.payload)
                 if item.hash not in found or found[item.hash].quarantined is not None:
@@ -178,7 +181,16 @@ class Neighbourhood:
         self._fresh.drop(id)
         self._gone.add(id)
 
-    async def _stored(self, fact: Fact, vector: Vector | None, limit: int, within: And) -> Sequence[Neighbour]:
+    async def noted_in(self, messages: Sequence[str]) -> list[MemoryItem]:
+        """Return the notes of these messages."""
+        if not messages:
+            return []
+        page = await self._store.list(
+            self._collection, all_of(self._noted, Condition("sources", "in", tuple(messages))), with_vectors=False
+        )
+        return [MemoryItem.from_payload(point.payload) for point in page.points]
+
+    async def _stored(self, fact: Fact, vector: Vector | None, limit: int, within: Filter) -> Sequence[Neighbour]:
         neighbours: list[Neighbour] = []
         if vector is not None:
             for hit in await self._store.search(self._collection, vector, limit, within):
@@ -189,7 +201,7 @@ class Neighbourhood:
                 neighbours.append(Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=None))
         return neighbours
 
-    async def _same_slot(self, slots: Slots, vector: Vector | None, within: And) -> Sequence[Neighbour]:
+    async def _same_slot(self, slots: Slots, vector: Vector | None, within: Filter) -> Sequence[Neighbour]:
         same = all_of(within, eq("subject", slots.subject), eq("attribute", slots.attribute))
         page = await self._store.list(self._collection, same, SAME_SLOT, with_vectors=True)
         return [
@@ -260,6 +272,8 @@ class ChangeSet:
     vectors: dict[str, Vector | None] = field(default_factory=dict)
     events: list[MemoryEvent] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    notes: int = 0
+    """Number of notes that are added."""
     _written: dict[str, MemoryItem] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
     _retold: set[str] = field(default_factory=set)
@@ -282,7 +296,11 @@ class ChangeSet:
         before = await self._current(decision.target or "")
         if sourced.fact.forget:
             if before is not None:
-                self._delete(sourced, decision, before, hides=_grown(before.sources, sourced.sources))
+                hidden = _grown(before.sources, sourced.sources)
+                self._delete(sourced, decision, before, hides=hidden)
+                for note in await self.neighbourhood.noted_in(hidden):
+                    if await self._current(note.id) is not None:
+                        self._delete(sourced, decision, note)
                 for row in await summaries_of(self.kernel, [before], before.scope):
                     if (account := await self._current(row.id)) is not None:
                         self._delete(sourced, decision, account)
@@ -320,6 +338,18 @@ class ChangeSet:
             )
         )
 
+    def take_note(self, sourced: SourcedFact) -> None:
+        """Add a sentence as the user said it: nothing is compared with it, and no event tells of it."""
+        moment, id = self.kernel.clock.tick(), new_id()
+        item = replace(
+            self._row(sourced, sourced.fact.text, id, moment),
+            kind=NOTES,
+            derived_from=sourced.sources,
+        )
+        self.notes += 1
+        self.vectors[id] = sourced.vector
+        self.changes.append(self._added(sourced, item, sourced.fact.rule, sourced.fact.confidence))
+
     async def release(self, sourced: SourcedFact, before: MemoryItem) -> None:
         """Release a memory from quarantine, because the user has said the same."""
         current = await self._current(before.id)
@@ -333,9 +363,20 @@ class ChangeSet:
         embedded = await self._embedded(sourced, text)
         if embedded.failed:
             return
-        moment = self.kernel.clock.tick()
-        id = new_id()
-        item = MemoryItem(
+        moment, id = self.kernel.clock.tick(), new_id()
+        item = replace(
+            self._row(sourced, text, id, moment),
+            valid_to=until,
+            slots=decision.slots or read_slots(text),
+            older=self._links(decision),
+            lineage_id=id if self.kernel.config.updates == "supersede" else None,
+        )
+        rule = f"late:{decision.rule}" if until else decision.rule
+        self._record(self._added(sourced, item, rule, decision.confidence), embedded.vectors[0])
+
+    def _row(self, sourced: SourcedFact, text: str, id: str, moment: str) -> MemoryItem:
+        """Return a new row with what is known of it from its source."""
+        return MemoryItem(
             id=id,
             memory=text,
             hash=text_hash(text),
@@ -345,34 +386,28 @@ class ChangeSet:
             told_at=sourced.told_at,
             first_told_at=sourced.dated if sourced.dated in self.context.dates else None,
             valid_from=sourced.valid_from,
-            valid_to=until,
             type=self.context.type or sourced.fact.type,
             metadata=dict(self.context.metadata),
             sources=sourced.sources,
             source=self.context.source,
             expires_at=self.context.expires_at,
-            slots=decision.slots or read_slots(text),
             confidence=sourced.fact.confidence,
-            older=self._links(decision),
             origin=sourced.fact.origin,
             quarantined=sourced.fact.quarantined,
-            lineage_id=id if self.kernel.config.updates == "supersede" else None,
         )
-        rule = f"late:{decision.rule}" if until else decision.rule
-        self._record(
-            Change(
-                id=new_id(),
-                event="ADD",
-                memory_id=id,
-                at=moment,
-                told_at=sourced.told_at,
-                after=item,
-                actor=self.context.actor,
-                reason=rule,
-                confidence=decision.confidence,
-                sources=sourced.sources,
-            ),
-            embedded.vectors[0],
+
+    def _added(self, sourced: SourcedFact, item: MemoryItem, rule: str, confidence: float) -> Change:
+        return Change(
+            id=new_id(),
+            event="ADD",
+            memory_id=item.id,
+            at=item.created_at,
+            told_at=item.told_at,
+            after=item,
+            actor=self.context.actor,
+            reason=rule,
+            confidence=confidence,
+            sources=item.sources,
         )
 
     async def _update(self, sourced: SourcedFact, decision: Decision, before: MemoryItem) -> None:

@@ -20,7 +20,7 @@ from perdure.engine.aio.calls import degrade, never_fail
 from perdure.pipeline.curation.llm.extraction import extract_facts
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
-from perdure.pipeline.curation.rules.extraction import beginning, extract, scoped_contexts
+from perdure.pipeline.curation.rules.extraction import beginning, read_messages, scoped_contexts
 from perdure.pipeline.curation.rules.reconciliation import decide
 
 # The cache of a language model's valid answers: the same question in one scope is asked once.
@@ -112,7 +112,7 @@ class ReadRequest:
 
 @dataclass(slots=True)
 class Reading:
-    """Facts extracted from a conversation; `unread` if the curator failed and the messages must be read later."""
+    """Facts and notes of a conversation; `unread` if the curator failed and the messages must be read later."""
 
     facts: list[Fact]
     unread: bool = False
@@ -152,9 +152,10 @@ class RulesCurator:
     one_at_a_time = True
     asks_again = False
 
-    def __init__(self, limit: int, *, keeps_words: bool) -> None:
+    def __init__(self, limit: int, *, keeps_words: bool, takes_notes: bool) -> None:
         self._contexts = scoped_contexts()
         self._limit = limit
+        self._takes_notes = takes_notes
         self._rest = "kept as words" if keeps_words else "not kept"
 
     async def read(self, request: ReadRequest) -> Reading:
@@ -177,8 +178,9 @@ class RulesCurator:
                 )
         with never_fail("no facts were extracted, the messages are kept", warnings):
             contexts = self._contexts.of(request.answers.scope)
-            facts = await run_blocking(extract, fresh, now=request.now, context=earlier, contexts=contexts)
-            reading.facts = [fact.moved(read_before) for fact in facts]
+            found = await run_blocking(read_messages, fresh, now=request.now, context=earlier, contexts=contexts)
+            kept = [*found.facts, *(found.notes if self._takes_notes else ())]
+            reading.facts = [fact.moved(read_before) for fact in kept]
             reading.unread = False
         return reading
 

@@ -11,7 +11,7 @@ from perdure.backends.markdown.base import FileStore
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change, ErasedPlace, ErasureReport
 from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE, MemoryItem, new_id
+from perdure.domain.memory import LIVE, NOTES, MemoryItem, new_id
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
@@ -152,8 +152,8 @@ class Forget:
 
     async def _note_types(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories of some types with all their versions; deleted ones too, which history still shows."""
-        typed = Condition("type", "in", request.types)
-        for row in await self._rows(all_of(scope_filter(request.scope), eq("kind", "facts"), typed)):
+        typed = all_of(Condition("kind", "in", ("facts", NOTES)), Condition("type", "in", request.types))
+        for row in await self._rows(all_of(scope_filter(request.scope), typed)):
             id = row.payload.get("version_of", row.id)
             if id not in found.memories:
                 rows = await self._rows(await self._line(id))

@@ -23,18 +23,15 @@ from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
-PAGE = 500
-"""Memories read at a time when a whole scope is processed."""
+PAGE = 500  # memories read at a time when a whole scope is processed
 
 
 @dataclass(slots=True)
 class _TakenBack:
     """The reverted changes of one memory, or of one line of memories."""
 
-    first: Change
-    """The earliest change: the memory is restored to its state before it."""
-    id: str
-    """The current id, if the memory exists."""
+    first: Change  # the earliest change: the memory is restored to its state before it
+    id: str  # the current id, if the memory exists
     hidden: dict[str, bool] = field(default_factory=dict)
     """Messages that the changes touched, and whether the earliest change hid or showed each."""
 
@@ -174,7 +171,9 @@ class Revise:
         """For memories that arrived as files after that time, take the state from the files' own versions."""
         came = [line for line in lines.values() if line.first.event == "ADD" and line.first.actor == FROM_FILES]
         stood = (
-            await self._kernel.file_observer.stood(scope, to) if came and self._kernel.file_observer is not None else {}
+            await self._kernel.file_observer.state_at(scope, to)
+            if came and self._kernel.file_observer is not None
+            else {}
         )
         for line in came:
             line.first = replace(line.first, before=stood.pop(line.first.memory_id, None))

@@ -19,10 +19,8 @@ class Command(NamedTuple):
     """A command of the table, or a group of commands."""
 
     name: str
-    place: str
-    """Its module below `commands`, a colon, and the function; or the Typer app of a group."""
-    line: str
-    """Its line in the list of commands."""
+    place: str  # its module below `commands`, a colon, and the function; or the Typer app of a group
+    line: str  # its line in the list of commands
 
     def load(self) -> Any:
         """Import it."""

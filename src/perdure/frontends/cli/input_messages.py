@@ -12,8 +12,7 @@ import typer
 
 from perdure.domain.errors import InvalidInputError
 
-STDIN = "-"
-"""The argument for standard input."""
+STDIN = "-"  # the argument for standard input
 
 
 def read_words(words: Sequence[str], what: str) -> str:

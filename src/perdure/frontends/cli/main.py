@@ -23,7 +23,6 @@ FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
 # Typer bundles Click in some versions and imports it in others; this is the base of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-
 COMMANDS = (
     Command("init", "init:init", "Write the settings file of a memory."),
     Command("add", "add:add", "Extract facts from a text and store them."),
@@ -65,6 +64,9 @@ COMMANDS = (
     Command("upkeep", "maintenance:upkeep", "Run all due maintenance."),
     Command("serve", "serve:serve", "Serve a memory over HTTP."),
     Command("proxy", "proxy:proxy", "Add memory to any OpenAI client."),
+    Command("mcp", "clients.mcp:mcp", "Serve a memory to an MCP client."),
+    Command("hook", "clients.hook:hook", "Answer a hook of an agent's client."),
+    Command("install", "clients.install:install", "Put perdure into a client's settings."),
 )
 GROUPS = (
     Command("memory", "memory.group:app", "Keep memories as Markdown files."),
@@ -166,7 +168,7 @@ def _status_of(error: PerdureError) -> int:
 
 def _usage_text(error: Exception) -> str:
     formatted = getattr(error, "format_message", None)
-    text = formatted() if callable(formatted) else str(error)
+    text = (formatted() if callable(formatted) else str(error)).removeprefix("Invalid value: ")
     context = getattr(error, "ctx", None)
     return f"{text} (see {context.command_path} --help)" if context is not None else text
 

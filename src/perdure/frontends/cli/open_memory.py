@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from perdure.frontends.library.memory import AsyncMemory
 
 T = TypeVar("T")
-
-CONFIG_FILE = "perdure.toml"
-"""The settings file in the memory's folder, which `init` writes and every command reads."""
+CONFIG_FILE = "perdure.toml"  # the settings file in the memory's folder, which `init` writes and every command reads
 
 
 def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
-    """Return the configuration of a memory's folder, or of another file; `path` defaults to the folder.
-
-    Without a file the folder's content decides: a clone of a memory in files has no settings (they may contain keys).
-    """
+    """Return the configuration of a folder, or of another file; without a file the folder's content decides."""
     from perdure.engine.config.config import read_file, read_folder, read_tables  # heavy, see above
 
     own = folder.expanduser() / CONFIG_FILE
@@ -41,10 +36,7 @@ def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
 
 
 def read_standing(folder: Path) -> MemoryConfig:
-    """The same for an existing memory: commands that do not write must not create one at a mistyped path.
-
-    NotFoundError if the folder does not exist.
-    """
+    """The same for an existing memory, so that a mistyped path creates none; NotFoundError without the folder."""
     config = read_settings(folder)
     if config.home is not None and not config.home.exists():
         raise NotFoundError(

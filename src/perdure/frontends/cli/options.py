@@ -75,5 +75,4 @@ PastOption = Annotated[
         "--include-past", help="Include memories that are no longer valid or have expired.", show_default=False
     ),
 ]
-CONTEXT = {"help_option_names": ["-h", "--help"]}
-"""Settings of every command."""
+CONTEXT = {"help_option_names": ["-h", "--help"]}  # settings of every command

@@ -21,8 +21,7 @@ HEAD = """\
 # underscores, as in PERDURE_EMBEDDER__PROVIDER) stands above this file.
 """
 
-_PLACED = ("vector_store", "history")
-"""Sections whose providers use the memory's folder by default."""
+_PLACED = ("vector_store", "history")  # sections whose providers use the memory's folder by default
 
 
 def settings_text(folder: Path, store: str = "sqlite") -> str:

@@ -13,8 +13,7 @@ from perdure.domain.errors import ConfigError, UpstreamError
 from perdure.domain.text.readable import shown
 from perdure.frontends.library.memory_client_settings import is_served
 
-PATIENCE = 120.0
-"""Seconds that the server has to embed one word; it may have to load the model first."""
+PATIENCE = 120.0  # seconds that the server has to embed one word; it may have to load the model first
 
 
 def length_of(folder: Path, model: str, base_url: str, api_key: str | None) -> int | None:

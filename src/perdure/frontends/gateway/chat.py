@@ -33,7 +33,6 @@ from perdure.frontends.gateway.streaming import Relay, downward, is_events, stre
 
 PATH = "/v1/chat/completions"
 _OK = range(200, 300)
-
 router = APIRouter(tags=["gateway"])
 
 
@@ -46,8 +45,6 @@ async def chat_completions(request: Request) -> Response:
 
 
 class _Chat:
-    """One chat request."""
-
     def __init__(self, context: RequestContext) -> None:
         self._context = context
         self._gateway = context.gateway

@@ -59,7 +59,6 @@ class GatewayMetrics:
         self._uncached = Counter(
             "llm_memory_cache_misses_total", "Requests that the response cache had no answer to.", registry=registry
         )
-
         self._waiting = Gauge(
             "llm_memory_turns_waiting", "What was said and waits to be kept, or to be found.", registry=registry
         )
@@ -180,15 +179,11 @@ class ResponseCache:
 
 
 T = TypeVar("T")
-
 MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
 """The routes with memory, also for clients whose base URL has no /v1; paths below them count too."""
 
-BEGINNING_SHARE = 0.5
-"""Share of memory's time that may be spent on reading earlier conversations."""
-_ENCODED = 3
-"""Maximum levels of percent-encoding that are decoded."""
-
+BEGINNING_SHARE = 0.5  # share of memory's time that may be spent on reading earlier conversations
+_ENCODED = 3  # maximum levels of percent-encoding that are decoded
 logger = logging.getLogger("perdure.gateway")
 
 
@@ -205,13 +200,11 @@ class Gateway:
     ) -> None:
         self.engine = engine
         self.settings = settings
-        self.trust_client_user_id = trust_client_user_id
-        """Whether a request's body may name the user."""
+        self.trust_client_user_id = trust_client_user_id  # whether a request's body may name the user
         self.recalling = MemoryReader(engine, settings)
         self.counting = GatewayMetrics(registry)
         self.remembering = MemoryWriter(engine, settings, way=self.recalling.way, lost=self.counting.unkept)
-        self.turns = self.remembering.turns
-        """The queue of turns."""
+        self.turns = self.remembering.turns  # the queue of turns
         self.compressing = Compaction(engine, settings, self.turns.enqueue_injected)
         self.counting.watches(waiting=lambda: self.remembering.waiting, indexed=lambda: engine.read.index_bytes)
         seconds = settings.response_cache_seconds

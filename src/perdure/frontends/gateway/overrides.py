@@ -23,8 +23,7 @@ FIELDS = frozenset(
     {"memory_id", "memory_top_k", "memory_recency_weight", "memory_score_threshold", "memory_config", "memory_context"}
 )
 """The gateway's own fields of a body, which are never forwarded."""
-MOST_MEMORIES = 100
-"""Maximum memories that one request may ask for."""
+MOST_MEMORIES = 100  # maximum memories that one request may ask for
 _CONFIG = ("enabled", "memory_types", "retrieval_limit", "similarity_threshold", "auto_store")
 _YES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
@@ -33,18 +32,15 @@ _YES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": F
 class Overrides:
     """The options of a request; None if not given."""
 
-    opted_out: bool = False
-    """From `x-disable-router-memory: true`."""
+    opted_out: bool = False  # from `x-disable-router-memory: true`
     enabled: bool | None = None
     auto_store: bool | None = None
-    limit: int | None = None
-    """Maximum memories; 0 recalls nothing and still stores the turn."""
+    limit: int | None = None  # maximum memories; 0 recalls nothing and still stores the turn
     threshold: float | None = None
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
     memory_id: str | None = None
-    user_id: str | None = None
-    """From `memory_context`."""
+    user_id: str | None = None  # from `memory_context`
     project_id: str | None = None
 
     def stores(self, settings: GatewaySettings) -> bool:

@@ -18,7 +18,6 @@ from perdure.frontends.gateway.streaming import Inflow, Pairs, Relay, body_lengt
 
 ANYTHING = "/{path:path}"
 METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"]
-
 router = APIRouter()
 
 

@@ -29,12 +29,9 @@ from perdure.pipeline.curation.chat import is_client_task
 
 # Identity: the user of a request, by its credentials and its fields.
 
-USER_HEADER = "x-authz-user-id"
-"""The header in which an authenticating proxy names the user."""
-SESSION_HEADER = "x-session-id"
-"""The header in which a client names the session."""
-_MARKED = 100
-"""Characters of the first message that identify a conversation without a name."""
+USER_HEADER = "x-authz-user-id"  # the header in which an authenticating proxy names the user
+SESSION_HEADER = "x-session-id"  # the header in which a client names the session
+_MARKED = 100  # characters of the first message that identify a conversation without a name
 
 
 def conversation(
@@ -109,8 +106,7 @@ _WHO_ELSE = frozenset({"api-key", "x-api-key", "openai-organization", "openai-pr
 """Headers beside Authorization that affect identity or billing, which the memory's own request cannot send."""
 _ERRAND_HEADER = "x-openwebui-task"
 """The header in which Open WebUI, if configured, names its own tasks, such as a chat's title."""
-_LONGEST_NAME = 200
-"""Maximum characters of a model's name that memory uses."""
+_LONGEST_NAME = 200  # maximum characters of a model's name that memory uses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +121,7 @@ class RequestContext:
     raw: bytes
     body: dict[str, Any]
     overrides: Overrides
-    began: float = field(default_factory=time.monotonic)
-    """When it came, by the monotonic clock."""
+    began: float = field(default_factory=time.monotonic)  # when it came, by the monotonic clock
 
     @property
     def time_left(self) -> float:

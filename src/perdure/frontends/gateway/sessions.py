@@ -22,7 +22,6 @@ from perdure.frontends.gateway.responses.chains import Chains
 from perdure.frontends.gateway.responses.request import reach
 
 router = APIRouter(prefix="/v1/sessions", tags=["gateway"])
-
 Name = Annotated[str, Field(min_length=1, max_length=MAX_SCOPE_LENGTH)]
 
 
@@ -96,7 +95,6 @@ async def end_session(request: Request, session_id: SessionName, body: Whose | N
 
 
 async def _found(request: Request, name: str, whose: Whose) -> Session:
-    """Return the session within the caller's scope; NotFoundError if there is none."""
     unknown = NotFoundError(f"there is no session {shown(name)} here")
     if not name or len(name) > MAX_SCOPE_LENGTH or "\x00" in name or not is_unicode(name):
         raise unknown

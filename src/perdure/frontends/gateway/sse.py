@@ -8,10 +8,8 @@ from typing import Any
 
 from perdure.engine.chat.conversation_step import first_choice
 
-DONE = "[DONE]"
-"""The data of the last event of a chat's stream."""
-_LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of an unfinished line after which a stream is no longer parsed, only forwarded."""
+DONE = "[DONE]"  # the data of the last event of a chat's stream
+_LONGEST_LINE = 16 * 1024 * 1024  # bytes of an unfinished line after which a stream is no longer parsed, only forwarded
 
 
 def json_object(data: str | bytes) -> dict[str, Any] | None:

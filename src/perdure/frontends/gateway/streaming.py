@@ -1,7 +1,4 @@
-"""Requests and answers between a client and the model's server: headers, streamed bodies, cancellation.
-
-Headers for a single connection, or for this server, are not forwarded; all others are.
-"""
+"""Requests and answers between a client and the model's server: headers, streamed bodies, cancellation."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from perdure.domain.text.readable import utf8_of
 from perdure.engine import api_keys
 
 Pairs = list[tuple[str, str]]
-
 _ONE_CONNECTION = frozenset(
     {
         "connection",
@@ -92,7 +88,6 @@ def _carries(headers: Pairs) -> bool:
 
 
 def _named(headers: Pairs) -> set[str]:
-    """Return the headers that Connection limits to a single connection."""
     return {
         each.strip().lower() for name, value in headers if name.lower() == "connection" for each in value.split(",")
     }
@@ -104,9 +99,7 @@ def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
 
 RawHeaders = list[tuple[bytes, bytes]]
 Tee = Callable[[bytes], None]
-_WAITING = 16
-"""Maximum pieces of a body that wait for the model's server."""
-
+_WAITING = 16  # maximum pieces of a body that wait for the model's server
 logger = logging.getLogger("perdure.gateway")
 
 

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 # The imports inside functions bring NumPy and pydantic: `from perdure import Memory` must not wait for them.
 
-DISTRUSTED = "distrusted"
-"""The reason of a quarantine when none is given."""
+DISTRUSTED = "distrusted"  # the reason of a quarantine when none is given
 LONGEST_REASON = 200
 
 
@@ -412,8 +411,12 @@ class AsyncMemory(AsyncClosing):
         cursor: str | None = None,
         as_of: Moment | None = None,
         include_past: bool = False,
+        kind: str = "facts",
     ) -> ListResult:
-        """Return a page of a scope's memories, oldest first; pass its `next_cursor` as the next `cursor`."""
+        """Return a page of a scope's memories, oldest first; pass its `next_cursor` as the next `cursor`.
+
+        With `kind="notes"` it returns the sentences that are kept as they were said, because no fact says them.
+        """
         return await self._engine.read.get_all(
             self._scope(user_id, agent_id, run_id),
             limit=requests.read_limit(limit),
@@ -421,6 +424,7 @@ class AsyncMemory(AsyncClosing):
             cursor=cursor,
             as_of=None if as_of is None else parse_moment(as_of, "as_of"),
             include_past=requests.read_flag(include_past, "include_past"),
+            kinds=(requests.read_kind(kind),),
         )
 
     async def history(self, id: str) -> list[HistoryRecord]:

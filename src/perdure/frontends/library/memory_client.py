@@ -27,12 +27,9 @@ from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.memory_client_settings import client_config, embedder_settings
 from perdure.frontends.library.portal import PORTAL
 
-CHAT_MODEL = "gpt-4o-mini"
-"""The model of a chat without one."""
+CHAT_MODEL = "gpt-4o-mini"  # the model of a chat without one
 _PATH = "/v1/chat/completions"
-
-ChatMessages = Sequence[Mapping[str, Any]]
-"""A chat in OpenAI's format, with any kind of message."""
+ChatMessages = Sequence[Mapping[str, Any]]  # a chat in OpenAI's format, with any kind of message
 
 
 class MemoryClient(AsyncClosing):
@@ -221,7 +218,6 @@ class MemoryClient(AsyncClosing):
                 await self._remembering.turns.keep_answer(turn, reader.text, complete=complete)
 
     async def _ask(self, body: bytes, api_key: str | None) -> UpstreamAnswer:
-        """Return the head of an answer; errors are raised."""
         headers = {"Content-Type": "application/json"}
         authorization = f"Bearer {api_key}" if api_key else self._upstream.authorization
         if authorization is not None:
@@ -269,7 +265,6 @@ async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[
 
 
 def _read(data: bytes | str) -> dict[str, Any]:
-    """Parse the server's JSON object; UpstreamError for anything else."""
     value = json_object(data)
     if value is None:
         raise UpstreamError("the model's server answered with what is no JSON object", code="bad_answer")

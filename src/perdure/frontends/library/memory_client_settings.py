@@ -12,8 +12,7 @@ from perdure.engine.config.config import MemoryConfig, read_config
 
 _OWN_MODELS = {"minilm": "minilm", "all-minilm-l6-v2": "minilm", "hashed": "hashed"}
 """Local models that need no separate download, by the last part of their names."""
-RECORDS = "memories.db"
-"""The data file of a `sqlite` store in the folder of a memory."""
+RECORDS = "memories.db"  # the data file of a `sqlite` store in the folder of a memory
 
 
 def client_config(

@@ -26,20 +26,13 @@ from perdure.frontends.library.portal import blocking
 Given = str | Mapping[str, Any] | StoredMemory
 """A memory as input of `store` and `update`: its text, or an object with the fields of `StoredMemory`."""
 
-RETRIEVE_LIMIT, LIST_LIMIT = 5, 20
-"""How many memories `retrieve` and `list` give by default."""
-RETRIEVE_THRESHOLD = 0.6
-"""The least score by default; it is compared with the calibrated score, not with the cosine."""
-MOST_LISTED = 100
-"""The largest limit of `list`; greater ones are lowered to it."""
-
-_WALKED = 500
-"""Memories read at a time for a list."""
-_OWN = ("created_at", "updated_at", "access_count")
-"""Fields that the store itself sets."""
+RETRIEVE_LIMIT, LIST_LIMIT = 5, 20  # how many memories `retrieve` and `list` give by default
+RETRIEVE_THRESHOLD = 0.6  # the least score by default; it is compared with the calibrated score, not with the cosine
+MOST_LISTED = 100  # the largest limit of `list`; greater ones are lowered to it
+_WALKED = 500  # memories read at a time for a list
+_OWN = ("created_at", "updated_at", "access_count")  # fields that the store itself sets
 _FIELDS = ("id", "type", "content", "user_id", "project_id", "source", "importance", *_OWN)
-_FACTS = {"kind": "facts"}
-"""Only facts: messages are not memories of this store, even if they are searched."""
+_FACTS = {"kind": "facts"}  # only facts: messages are not memories of this store, even if they are searched
 
 
 class AsyncMemoryStore(AsyncClosing):
@@ -321,7 +314,6 @@ def _scope_of(scope: object) -> Scope:
 
 
 def _statement(fields: Mapping[str, Any]) -> Statement:
-    """Validate the fields of an explicit memory."""
     content, kind, source, importance = (fields.get(name) for name in ("content", "type", "source", "importance"))
     return Statement(
         content=None if content is None else requests.read_text(content, "content"),

@@ -18,8 +18,7 @@ from perdure.frontends.library.portal import Synchronous, blocking
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 
-TYPE = "memory_20250818"
-"""The supported version of the tool."""
+TYPE = "memory_20250818"  # the supported version of the tool
 NAME = "memory"
 
 

@@ -16,10 +16,7 @@ S = TypeVar("S", bound="Synchronous[Any]")
 
 
 class Portal:
-    """Runs coroutines on its own loop, so that sync callers work from any thread and inside a running loop.
-
-    The thread is a daemon: a `Memory` that nobody closed never keeps the interpreter from exiting.
-    """
+    """Runs coroutines on its own loop in a daemon thread, for sync callers on any thread or inside a loop."""
 
     def __init__(self) -> None:
         self.reset()
@@ -60,8 +57,7 @@ class Portal:
         loop.run_forever()
 
 
-PORTAL = Portal()
-"""The portal that all synchronous objects of this process share."""
+PORTAL = Portal()  # the portal that all synchronous objects of this process share
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PORTAL.reset)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
@@ -33,6 +35,7 @@ from perdure.frontends.server.middleware.rate_limit import RateLimit
 from perdure.frontends.server.middleware.request_context import RequestContextMiddleware, TrailingSlashMiddleware
 from perdure.frontends.server.middleware.request_limits import BodyLimitMiddleware, BodyTimeoutMiddleware
 from perdure.frontends.server.routes import explicit_memories, graph, health, maintenance, memories, teams
+from perdure.frontends.server.routes.mcp import McpEndpoint
 from perdure.frontends.server.settings import ServerSecrets, read_settings
 from perdure.frontends.server.state import Service
 
@@ -49,66 +52,9 @@ SCHEMES: dict[str, Any] = {
     "token": {"type": "apiKey", "in": "header", "name": "Authorization", "description": "Token, a blank, an API key"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},
 }
-REFUSALS = {
-    "400": "A value is wrong",
-    "401": "No credentials, or ones that are not known here",
-    "403": "These credentials may not do that",
-    "404": "There is no such thing, or it is not this caller's",
-    "405": "Only a promotion moves a truth level",
-    "408": "The request took too long to arrive",
-    "409": "The change would contradict a later one",
-    "413": "The body is too large",
-    "415": "The body is not said to be JSON",
-    "421": "This server is not the host that the request is for",
-    "422": "The request is not as its schema says",
-    "429": "Too many requests: Retry-After says when to come back",
-    "500": "The server failed",
-    "502": "A model that the server needs cannot be used now",
-    "503": "The store, the ledger or the graph cannot be used now",
-}
-_TEXT = {"type": "string"}
-SHAPES: dict[Dialect, dict[str, Any]] = {
-    "facts": {
-        "type": "object",
-        "required": ["detail", "code"],
-        "properties": {"detail": _TEXT, "error": _TEXT, "code": _TEXT, "field": _TEXT},
-        "example": {"detail": "there is no memory with this id", "error": "...", "code": "not_found"},
-    },
-    "explicit": {
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["code", "message", "timestamp"],
-                "properties": {"code": _TEXT, "message": _TEXT, "timestamp": _TEXT},
-            }
-        },
-    },
-    "team": {
-        "type": "object",
-        "required": ["detail"],
-        "properties": {"detail": _TEXT},
-        "example": {"detail": "Missing required field: item.truth_level"},
-    },
-    "openai": {
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["message", "type"],
-                "properties": {
-                    "message": _TEXT,
-                    "type": _TEXT,
-                    "param": {"type": ["string", "null"]},
-                    "code": {"type": ["string", "null"]},
-                },
-            },
-            "detail": _TEXT,
-        },
-    },
-}
+_ERRORS: dict[str, Any] = json.loads(files(__package__).joinpath("errors.json").read_bytes())
+REFUSALS: dict[str, str] = _ERRORS["refusals"]  # descriptions by status
+SHAPES: dict[Dialect, dict[str, Any]] = _ERRORS["shapes"]  # JSON schemas
 _NAMES: dict[Dialect, str] = {
     "facts": "Fault",
     "explicit": "ExplicitFault",
@@ -198,6 +144,8 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         app.include_router(each.router)
     for router in ROUTERS:
         app.include_router(router)
+    app.state.mcp = endpoint = McpEndpoint(service)
+    app.router.routes.extend(endpoint.routes())
     gateway.keep_own([*_paths(app.routes)])
     if gateway.passes:
         app.include_router(pass_through.router)  # the last one: it takes all remaining paths
@@ -215,7 +163,6 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
 
 
 def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
-    """Yield the path templates of all routes, nested routers included."""
     for route in routes:
         if (inner := getattr(route, "original_router", None)) is not None:  # FastAPI includes routers as they are
             yield from _paths(inner.routes)
@@ -239,5 +186,6 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         async with background_scheduler(service.memory):
             yield
     finally:
+        await app.state.mcp.close()
         await gateway.close()
         await service.memory.close()

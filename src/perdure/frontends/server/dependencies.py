@@ -1,7 +1,4 @@
-"""FastAPI dependencies: the caller of a request, and the memory restricted to what the caller may access.
-
-Each dependency is a coroutine: FastAPI runs any other in a thread, which costs more than the dependency itself.
-"""
+"""FastAPI dependencies for the caller and their memory; coroutines, because FastAPI runs others in threads."""
 
 from __future__ import annotations
 
@@ -29,8 +26,7 @@ async def current_caller(request: Request) -> Caller:
     return caller_of(request)
 
 
-CurrentCaller = Annotated[Caller, Depends(current_caller)]
-"""The caller, as an argument of a route."""
+CurrentCaller = Annotated[Caller, Depends(current_caller)]  # the caller, as an argument of a route
 
 
 def memory_of_caller(service: Service, caller: Caller) -> AsyncMemory:
@@ -76,18 +72,15 @@ def user_of(request: Request, service: Service, caller: Caller, given: str | Non
 
 # Personal requests: the memory that the caller may read or write.
 
-MISSING = "Memory not found!"
-"""The error message for an unknown id, in mem0's words, which programs look for."""
+MISSING = "Memory not found!"  # the error message for an unknown id, in mem0's words, which programs look for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalMemory:
     """The memory that a personal request may access, and its caller."""
 
-    memory: AsyncMemory
-    """Restricted to `walls`."""
-    walls: Scope
-    """The caller's scope, and the user that an authenticating proxy names."""
+    memory: AsyncMemory  # restricted to `walls`
+    walls: Scope  # the caller's scope, and the user that an authenticating proxy names
     engine: Engine
     caller: Caller
 
@@ -106,13 +99,14 @@ class PersonalMemory:
         view = self.memory.within(**walls) if walls else self.memory
         return view, {axis: getattr(scope, axis) for axis in OWNER_FIELDS}
 
+    def narrowed(self, **walls: str) -> PersonalMemory:
+        """Restrict it further; ForbiddenError outside of the caller's scope."""
+        return replace(self, walls=scoped(self.walls, Scope(**walls)), memory=self.memory.within(**walls))
+
     def of_project(self, org_id: str | None, project_id: str | None) -> PersonalMemory:
         """Restrict it to the project that a request names, if it names one."""
         project = project_wall(org_id, project_id)
-        if project is None:
-            return self
-        walls = scoped(self.walls, Scope(project_id=project))
-        return replace(self, walls=walls, memory=self.memory.within(project_id=project))
+        return self if project is None else self.narrowed(project_id=project)
 
     async def existing(self, id: str) -> MemoryItem:
         """Return the memory with this id; NotFoundError if the caller can see none."""
@@ -157,7 +151,5 @@ async def current_write_access(request: Request, service: CurrentService, caller
     return write_access(request, service, caller)
 
 
-ReadAccess = Annotated[PersonalMemory, Depends(current_read_access)]
-"""For routes that only read."""
-WriteAccess = Annotated[PersonalMemory, Depends(current_write_access)]
-"""For routes that change something."""
+ReadAccess = Annotated[PersonalMemory, Depends(current_read_access)]  # for routes that only read
+WriteAccess = Annotated[PersonalMemory, Depends(current_write_access)]  # for routes that change something

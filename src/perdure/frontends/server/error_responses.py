@@ -20,7 +20,6 @@ from perdure.frontends.faults import UNREADABLE, Dialect, Fault, dialect_of, fau
 from perdure.frontends.server.auth.api_keys import TEAM_HEADER
 
 logger = logging.getLogger("perdure.server")
-
 _HTTP_CODES = {
     400: "invalid_input",
     404: "not_found",
@@ -29,8 +28,7 @@ _HTTP_CODES = {
     413: "too_large",
 }
 _HTTP_MESSAGES = {404: "there is no such route", 405: "this route does not take this method"}
-_MOST_PROBLEMS = 5
-"""Validation problems of one request that the message names."""
+_MOST_PROBLEMS = 5  # validation problems of one request that the message names
 
 
 def dialect(scope: Scope) -> Dialect:

@@ -9,12 +9,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable for a folder in which several workers count together."""
-
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the variable for a folder in which several workers count together
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-NO_ROUTE = "none"
-"""The label of requests without a route."""
+NO_ROUTE = "none"  # the label of requests without a route
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 

@@ -13,10 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from perdure.backends.validation import config_error
 from perdure.engine.config.config import MemoryConfig
+from perdure.frontends.mcp.names import DEFAULT, Profile
 
 DEFAULT_PORT = 8100
-ANY = "*"
-"""Every host, or every origin."""
+HANDLE_KEY_VARIABLE = "PERDURE_MCP_SECRET"
+ANY = "*"  # every host, or every origin
 _HOST_NAME = re.compile(r"\*|(?:\*\.)?[^\s*:/?#@\[\]]+|\[?[0-9a-f:.]+\]?", re.IGNORECASE)
 _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s*/?#@]+", re.IGNORECASE)
 
@@ -73,9 +74,12 @@ class ServerSettings(BaseModel):
     graceful_seconds: int = Field(
         30, ge=1, description="Seconds for running requests to finish when the server is told to stop"
     )
+    mcp_profiles: tuple[Profile, ...] = Field(
+        DEFAULT, description="Sets of tools at /mcp; `core` is the only one so far"
+    )
     jwt: JwtSettings = Field(default_factory=JwtSettings, description="Tokens of people and teams")
 
-    @field_validator("allowed_hosts", "allowed_origins", mode="before")
+    @field_validator("allowed_hosts", "allowed_origins", "mcp_profiles", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Parse a list in an environment variable: JSON, or names separated by commas."""
@@ -119,11 +123,17 @@ class ServerSecrets(BaseModel):
     """The shared secret of HS256 tokens: PERDURE_JWT_SECRET."""
     key_pepper: SecretStr | None = None
     """The pepper of API keys' hashes: PERDURE_KEY_PEPPER."""
+    mcp_secret: SecretStr | None = None
+    """The key of the handles that confirm a `forget` by MCP: PERDURE_MCP_SECRET. Workers and replicas share it."""
 
     @classmethod
     def read(cls) -> ServerSecrets:
         """Read the secrets from the environment."""
-        return cls(jwt_secret=_secret("PERDURE_JWT_SECRET"), key_pepper=_secret("PERDURE_KEY_PEPPER"))
+        return cls(
+            jwt_secret=_secret("PERDURE_JWT_SECRET"),
+            key_pepper=_secret("PERDURE_KEY_PEPPER"),
+            mcp_secret=_secret(HANDLE_KEY_VARIABLE),
+        )
 
 
 def read_settings(config: MemoryConfig) -> ServerSettings:

@@ -20,12 +20,10 @@ from perdure.frontends.server.settings import ServerSecrets, ServerSettings
 class Service:
     """The memory of one server with its settings, metrics and authentication; on `app.state.service`."""
 
-    memory: AsyncMemory
-    """Unrestricted: routes take `memory_of_caller(service, caller)`."""
+    memory: AsyncMemory  # unrestricted: routes take `memory_of_caller(service, caller)`
     settings: ServerSettings
     secrets: ServerSecrets
-    is_open: bool
-    """Whether requests without credentials are served while no API key was ever created."""
+    is_open: bool  # whether requests without credentials are served while no API key was ever created
     metrics: Metrics
     limit: RateLimit
     tokens: JwtVerifier
@@ -51,5 +49,4 @@ async def current_service(request: Request) -> Service:
     return service(request)
 
 
-CurrentService = Annotated[Service, Depends(current_service)]
-"""The service, as an argument of a route."""
+CurrentService = Annotated[Service, Depends(current_service)]  # the service, as an argument of a route

@@ -22,23 +22,17 @@ from perdure.pipeline.lexicon import lines, words
 class ExtractionPolicy:
     """How a front end reads conversations; None means without a bound."""
 
-    window_turns: int | None = None
-    """The last so many turns are read; a turn is a user's message and what follows it."""
+    window_turns: int | None = None  # the last so many turns are read; a turn is a user's message and what follows it
     roles: frozenset[str] | None = None
     """Whose messages may give facts. Others are read as context: what is confirmed of them counts."""
-    latest_only: bool = False
-    """Only the latest message of these roles gives facts."""
+    latest_only: bool = False  # only the latest message of these roles gives facts
     max_facts: int | None = None
-    every_n_turns: int = 1
-    """Extraction runs once in so many turns."""
-    typed: bool = False
-    """Whether facts are asked to be told apart as semantic, procedural or episodic."""
+    every_n_turns: int = 1  # extraction runs once in so many turns
+    typed: bool = False  # whether facts are asked to be told apart as semantic, procedural or episodic
 
 
-FACT_API = ExtractionPolicy()
-"""Spec 000: the whole conversation, any number of facts."""
-ROUTER = ExtractionPolicy(window_turns=15, every_n_turns=10, typed=True)
-"""Spec 001: every ten turns the last fifteen."""
+FACT_API = ExtractionPolicy()  # spec 000: the whole conversation, any number of facts
+ROUTER = ExtractionPolicy(window_turns=15, every_n_turns=10, typed=True)  # spec 001: every ten turns the last fifteen
 PROXY = ExtractionPolicy(roles=frozenset({"user"}), latest_only=True, max_facts=3)
 """Spec 002: the latest user message, at most three facts."""
 
@@ -47,8 +41,7 @@ PROXY = ExtractionPolicy(roles=frozenset({"user"}), latest_only=True, max_facts=
 class Selection:
     """Which messages are read for facts, and the ones before them that lend context; both in order."""
 
-    positions: tuple[int, ...]
-    """Positions, in the list given, of the messages that give facts."""
+    positions: tuple[int, ...]  # positions, in the list given, of the messages that give facts
     context: tuple[int, ...]
 
 
@@ -103,8 +96,7 @@ def _refusals() -> re.Pattern[str]:
 
 # Drift: whether two turns are about different things.
 
-LEAST_WORDS = 3
-"""Words that carry a topic which a message must have: "and in May?" goes on with what was talked about."""
+LEAST_WORDS = 3  # words that carry a topic which a message must have: "and in May?" goes on with what was talked about
 
 
 def has_drifted(before: NDArray[np.float32], now: NDArray[np.float32], threshold: float) -> bool:
@@ -119,8 +111,7 @@ def tells_a_topic(text: str) -> bool:
     return sum(1 for word in text.casefold().split() if word.strip(".,;:!?") not in stop) >= LEAST_WORDS
 
 
-LEAST_LENGTH = 30
-"""Characters below which a question and its answer, taken together, say too little."""
+LEAST_LENGTH = 30  # characters below which a question and its answer, taken together, say too little
 CHATTER_LENGTH = 120
 """Characters up to which a message may be chatter and nothing else; what is longer is looked at by whoever reads it."""
 
@@ -156,10 +147,8 @@ def _social() -> tuple[re.Pattern[str], ...]:
 
 # --- Task prompts of chat programs: titles, tags and follow-ups that no user asked for
 
-OPENING = 8_000
-"""Characters in which such a prompt says what it wants, before it quotes anything."""
-_ENDING = 20_000
-"""Characters at its end in which the last thing that it quotes closes."""
+OPENING = 8_000  # characters in which such a prompt says what it wants, before it quotes anything
+_ENDING = 20_000  # characters at its end in which the last thing that it quotes closes
 
 _TASK = Pattern(r"\s*#{1,6}[ \t]*\**[ \t]*(?:your[ \t]+)?task\b", re.IGNORECASE)
 _HEADING = Pattern(r"^[ \t]*#{1,6}[ \t]*\**[ \t]*(?P<title>[A-Za-z][^\n*:]{0,60})", re.MULTILINE)
@@ -189,8 +178,7 @@ def is_client_task(text: str) -> bool:
 
 # --- The memory of a whole session, written without a model
 
-SESSION_FACTS: Final = 6
-"""Facts that a session without a model is told by."""
+SESSION_FACTS: Final = 6  # facts that a session without a model is told by
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),

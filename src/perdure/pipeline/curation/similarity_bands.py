@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.pipeline.curation.rules.slots import read_slots
 
-DUPLICATE = 0.9
-"""Raw cosine above which the nearest memory is updated, if it speaks of the same subject and attribute."""
-GRAY = 0.7
-"""Raw cosine from which a near memory is kept beside the new one and named in the rule."""
+DUPLICATE = 0.9  # raw cosine above which the nearest memory is updated, if it speaks of the same subject and attribute
+GRAY = 0.7  # raw cosine from which a near memory is kept beside the new one and named in the rule
 
 
 Agreement = Callable[[Fact, Neighbour], bool]

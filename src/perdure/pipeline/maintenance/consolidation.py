@@ -27,20 +27,13 @@ class Line:
     """One statement of a line; those with equal keys answer the same question, and the newest is current."""
 
     key: Hashable
-    text: str
-    """The statement without an earlier merge's additions."""
-    shown: str
-    """The value as it is written."""
-    value: Value | None
-    """The value, if it is a typed one."""
-    concepts: frozenset[str]
-    """The concepts of a value in words."""
-    about: frozenset[str]
-    """The subject of the line."""
-    rest: frozenset[str]
-    """The rest of the statement, without subject and value."""
-    initial: str | None = None
-    """The first value of the line, if an earlier merge noted it."""
+    text: str  # the statement without an earlier merge's additions
+    shown: str  # the value as it is written
+    value: Value | None  # the value, if it is a typed one
+    concepts: frozenset[str]  # the concepts of a value in words
+    about: frozenset[str]  # the subject of the line
+    rest: frozenset[str]  # the rest of the statement, without subject and value
+    initial: str | None = None  # the first value of the line, if an earlier merge noted it
 
     def agrees(self, other: Line) -> bool:
         """Whether both give the same value."""
@@ -53,8 +46,7 @@ class Line:
 class Step:
     """A statement that an amount grew or shrank by another ("Added $2,000 to Hawaii budget")."""
 
-    by: Value
-    """With its sign."""
+    by: Value  # with its sign
     about: frozenset[str]
 
     def is_of(self, line: Line) -> bool:
@@ -147,10 +139,7 @@ def _of_topic(reading: Reading, text: str, initial: str | None) -> Line | None:
 
 # Related memories: of one family, and similar in their words or filling one slot.
 
-ALIKE: Final = 0.60
-"""Word Jaccard from which two texts belong to one group."""
-
-
+ALIKE: Final = 0.60  # word Jaccard from which two texts belong to one group
 _Read = tuple[Line | None, Step | None]
 
 
@@ -160,10 +149,8 @@ class Member:
 
     id: str
     text: str
-    family: Hashable
-    """What the members of one group must share: scope, type, trust."""
-    told_at: str = ""
-    """ISO 8601; orders the members of a group."""
+    family: Hashable  # what the members of one group must share: scope, type, trust
+    told_at: str = ""  # ISO 8601; orders the members of a group
 
 
 def groups(members: Sequence[Member]) -> tuple[tuple[str, ...], ...]:

@@ -19,7 +19,6 @@ from perdure.pipeline.retrieval.standing_facts import is_standing
 # Wishes for how to be answered, and lessons for the next time.
 
 REFLECTIVE = "reflective"
-
 _WISH = Pattern(r"^User\s+(?:prefers|wants|expects|would like|would rather have)\s+(?P<wish>.+)$", re.I | re.S)
 _ANSWER = Pattern(r"\b(?:answers?|responses?|repl(?:y|ies)|explanations?|instructions|steps|advice)\b", re.I)
 _FAULT = Pattern(
@@ -30,7 +29,7 @@ _NEXT_TIME = Pattern(r"\bnext time\b[\s,:]*(?P<rest>.+)$", re.I | re.S)
 
 
 def lessons(memories: Sequence[Experience]) -> list[Insight]:
-    """Return wishes for how to be answered, and lessons, from single memories, oldest first; one for each text.
+    """Return wishes for how to be answered, and lessons, from single memories, one for each text, oldest first.
 
     A memory of type `reflective` is one or the other; any other memory only if it is plainly about answers.
     """
@@ -70,8 +69,7 @@ def _styles() -> re.Pattern[str]:
 
 # How often something was said: counted by messages, because one memory may stand for many.
 
-_SHARED: Final = 5
-"""Minimum letters that two forms of one word share."""
+_SHARED: Final = 5  # minimum letters that two forms of one word share
 _SENTENCE = Pattern(r"[^.!?\n]+[.!?]*")
 _DENIED = Pattern(r"\b(?:not|never|no|without)\b|n't\b", re.IGNORECASE)
 
@@ -95,10 +93,7 @@ def read_tellings(messages: Iterable[tuple[str, str]]) -> list[Telling]:
 
 
 def told(members: Sequence[Experience], stems: frozenset[str], tellings: Sequence[Telling]) -> int:
-    """Return how often it was said: in the messages of these memories, and in others with all the stems.
-
-    A memory without known messages counts once.
-    """
+    """Return how often it was said: in these memories' messages (at least once each), and in others with all stems."""
     known = frozenset[str]().union(*(member.tellings for member in members))
     return len(known | {telling.message for telling in tellings if stems <= telling.stems})
 
@@ -126,30 +121,23 @@ def _akin(one: str, other: str) -> bool:
 
 # How the user does what they do: "Preferred approach: docker-compose".
 
-PREFERRED: Final = 2
-"""Mentions from which a way of doing something counts as preferred."""
-
+PREFERRED: Final = 2  # mentions from which a way of doing something counts as preferred
 _WAY = Pattern(r"\b(?:using|via|by means of|prefers? to use|prefers? using|always uses?)\s+", re.IGNORECASE)
 _WITH = Pattern(r"\bwith\s+", re.IGNORECASE)
 _WORD = Pattern(r"[^\W_][\w.+#-]*")
 _ARTICLES = frozenset({"a", "an", "the", "their", "his", "her", "its"})
-_LONGEST = 2
-"""Maximum words of a way."""
+_LONGEST = 2  # maximum words of a way
 
 
 @dataclass(slots=True)
 class _Way:
     shown: str = ""
     members: dict[str, Experience] = field(default_factory=dict)
-    matters: set[str] = field(default_factory=set)
-    """The verbs of what is done this way."""
+    matters: set[str] = field(default_factory=set)  # the verbs of what is done this way
 
 
 def approaches(memories: Sequence[Experience], tellings: Sequence[Telling] = ()) -> list[Insight]:
-    """Return the ways in which something is done, mentioned at least `PREFERRED` times; most first.
-
-    Of several ways to do one thing only the most mentioned one is preferred, and none if two are equal.
-    """
+    """Return ways of doing something mentioned at least `PREFERRED` times, most first; only the top one for each."""
     ways: dict[tuple[str, ...], _Way] = {}
     for memory in memories:
         verb = next((word for word in memory.text.casefold().split() if word in entries("insight_work.txt")), "")
@@ -197,9 +185,7 @@ def _name(text: str, start: int) -> str:
 
 # What goes wrong again and again: "Common issue: port conflicts".
 
-COMMON: Final = 2
-"""Mentions from which a problem counts as common."""
-
+COMMON: Final = 2  # mentions from which a problem counts as common
 _TOKEN = Pattern(r"[^\W_][\w-]*")
 _HISSING = ("s", "x", "ch", "sh", "z")
 
@@ -245,9 +231,7 @@ def _plural(phrase: str) -> str:
 
 # What the user does again and again: "User frequently deploys payment-service (12 times)".
 
-FREQUENT: Final = 3
-"""Mentions from which an action counts as frequent."""
-
+FREQUENT: Final = 3  # mentions from which an action counts as frequent
 _SUBJECT = Pattern(r"^User\s+", re.IGNORECASE)
 _AUXILIARIES = frozenset({"is", "was", "has", "had", "have", "been"})
 _LEADING_ARTICLES = frozenset({"a", "an", "the", "their", "his", "her", "its", "some", "another", "again"})
@@ -258,10 +242,8 @@ _AFTER = Pattern(r"\s+(?:using|via|with|by)\s.*$|\s+\d.*$", re.IGNORECASE | re.D
 class _Act:
     """The action in one memory."""
 
-    verb: str
-    """One form for all tenses."""
-    phrase: str
-    """The verb as it is written, with its auxiliary."""
+    verb: str  # one form for all tenses
+    phrase: str  # the verb as it is written, with its auxiliary
     matter: str
     past: bool
 

@@ -17,17 +17,12 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.terms import split_words
 from perdure.pipeline.lexicon import pairs, words
 
-Kind = Literal["slots", "messages"]
-"""The source of a probe."""
-
+Kind = Literal["slots", "messages"]  # the source of a probe
 MOST_TERMS = 8
 """Topic words of a message in a question: as many as a full question has. All words of a long message would find
 everything that came from it, by its length alone."""
-USER = "user"
-"""The subject of facts about the speaker."""
-OTHER_FORM = "What is {subject}'s {attribute}?"
-"""The question for an attribute without a form of its own."""
-
+USER = "user"  # the subject of facts about the speaker
+OTHER_FORM = "What is {subject}'s {attribute}?"  # the question for an attribute without a form of its own
 T = TypeVar("T")
 
 
@@ -37,14 +32,10 @@ class Probe:
 
     kind: Kind
     question: str
-    scope: Scope
-    """The scope of these memories."""
-    gold: tuple[str, ...]
-    """Ids of the expected memories, each as good as the others."""
-    stale: frozenset[str] = frozenset()
-    """Their earlier texts, which must not be found."""
-    message: str | None = None
-    """The id of its source message."""
+    scope: Scope  # the scope of these memories
+    gold: tuple[str, ...]  # ids of the expected memories, each as good as the others
+    stale: frozenset[str] = frozenset()  # their earlier texts, which must not be found
+    message: str | None = None  # the id of its source message
 
 
 def slot_probes(items: Iterable[MemoryItem], earlier: Mapping[str, Collection[str]]) -> list[Probe]:
@@ -98,10 +89,7 @@ def message_probes(
 
 
 def sample(probes: Iterable[Probe], most: int) -> list[Probe]:
-    """Return at most so many probes, balanced over scopes and kinds, by scope.
-
-    A digest of the ids decides, so the same store gives the same probes.
-    """
+    """Return at most so many probes, balanced over scopes and kinds; the same for the same store."""
     lanes: dict[Scope, dict[Kind, list[Probe]]] = {}
     for probe in sorted(probes, key=_digest):
         lanes.setdefault(probe.scope, {"slots": [], "messages": []})[probe.kind].append(probe)
@@ -138,8 +126,7 @@ def _scope_key(scope: Scope) -> tuple[str, ...]:
 SAME_MEANING = 0.97
 """Cosine from which two texts count as saying the same. With `minilm`, facts that differ in a number ("weighs 70 kg",
 "weighs 71 kg") reach 0.958, and rewordings of one fact 0.835 to 0.975: a reported pair is hardly ever wrong."""
-AT_A_TIME = 1_024
-"""Rows compared with all others at a time: 40 MB for 10,000 texts."""
+AT_A_TIME = 1_024  # rows compared with all others at a time: 40 MB for 10,000 texts
 
 
 def folded(text: str) -> str:

@@ -16,14 +16,10 @@ from typing import Final
 from perdure.domain.clock import read_moment
 from perdure.domain.memory import MemoryItem
 
-INITIAL_DAYS: Final = 30.0
-"""S0, the strength of a memory that was never recalled."""
-THRESHOLD: Final = 0.15
-"""R below which a memory is pruned: after 57 days for one that was never recalled."""
-GRACE_DAYS: Final = 7.0
-"""Days for which a fact is new, and stays whatever its R."""
+INITIAL_DAYS: Final = 30.0  # S0, the strength of a memory that was never recalled
+THRESHOLD: Final = 0.15  # R below which a memory is pruned: after 57 days for one that was never recalled
+GRACE_DAYS: Final = 7.0  # days for which a fact is new, and stays whatever its R
 _DAY = 86_400.0
-
 FEEDBACK: Final = {"positive": 0.25, "negative": -0.25, "very_negative": -0.5}
 """The change of the importance for a verdict; the importance stays within [0, 1]."""
 

@@ -37,17 +37,12 @@ _BREAK = Pattern(
 )
 _INSTEAD = Pattern(r"\b(?:instead of|rather than|not|no longer) ([^,.;]+)")
 _ASKING = Pattern(r"^(?:and |so |but |ok(?:ay)?,? )*(?:which|what|when|where|who|how|should|shall)\b", re.IGNORECASE)
-
-MOST_READ: Final = 8_000
-"""Maximum characters of a message that are read: a longer one was pasted."""
-MOST_WORDS: Final = 12
-"""Maximum words of a decision, or of an open question."""
-_FADING: Final = 0.97
-"""Weight of a word for each message further back."""
+MOST_READ: Final = 8_000  # maximum characters of a message that are read: a longer one was pasted
+MOST_WORDS: Final = 12  # maximum words of a decision, or of an open question
+_FADING: Final = 0.97  # weight of a word for each message further back
 _LEAST_WORD: Final = 3
 _HALF: Final = 0.5
-_STAYING: Final = 0.4
-"""Share of the new topic's weight that the previous one needs to stay."""
+_STAYING: Final = 0.4  # share of the new topic's weight that the previous one needs to stay
 
 
 @dataclass(slots=True)
@@ -57,8 +52,7 @@ class Told:
     decisions: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
     budget: str | None = None
-    _asked: list[str] = field(default_factory=list)
-    """Questions of the user without an answer yet."""
+    _asked: list[str] = field(default_factory=list)  # questions of the user without an answer yet
 
     @classmethod
     def of(cls, decisions: Sequence[str], open: Sequence[str]) -> Told:
@@ -109,10 +103,7 @@ def sentences(text: str) -> list[str]:
 
 
 def topic_of(said: Sequence[str], previous: str) -> str | None:
-    """Return the topic of messages, oldest first: the most frequent word, weighted by recency, and its neighbour.
-
-    The previous topic stays while it is still mentioned enough.
-    """
+    """Return the topic: the most frequent recent word with its neighbour; the previous one while still mentioned."""
     weights: dict[str, float] = defaultdict(float)
     pairs: dict[tuple[str, str], float] = defaultdict(float)
     shown: dict[str, str] = {}
@@ -212,20 +203,13 @@ def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
 
 # The state of a conversation: flat JSON with a slot for each result.
 
-MOST_TOKENS: Final = 100
-"""Maximum tokens of a state."""
-COVERED: Final = "turns"
-"""The slot with the last turn that the state covers; models do not see it."""
-
+MOST_TOKENS: Final = 100  # maximum tokens of a state
+COVERED: Final = "turns"  # the slot with the last turn that the state covers; models do not see it
 _LISTS: Final = ("decisions", "open")
-_MOST_LISTED: Final = 6
-"""Maximum entries of a list, the newest."""
-_LONGEST: Final = 90
-"""Maximum characters of a value."""
+_MOST_LISTED: Final = 6  # maximum entries of a list, the newest
+_LONGEST: Final = 90  # maximum characters of a value
 _KEY = Pattern(r"[a-z][a-z0-9_]{0,30}")
-
-Unfit = Callable[[str], bool]
-"""Whether a text must not enter a prompt."""
+Unfit = Callable[[str], bool]  # whether a text must not enter a prompt
 
 
 def state_of(
@@ -432,8 +416,7 @@ def _answers(message: Mapping[str, Any]) -> str | None:
     return id if isinstance(id, str) else None
 
 
-SUMMARY_TOKENS: Final = 256
-"""Maximum tokens of a summary."""
+SUMMARY_TOKENS: Final = 256  # maximum tokens of a summary
 
 
 def summary_facts(facts: Sequence[str], budget: int = SUMMARY_TOKENS) -> list[int]:

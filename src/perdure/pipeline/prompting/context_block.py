@@ -5,30 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.domain.memory import MemoryItem
-from perdure.pipeline.prompting.quoting import (
-    BREAK,
-    CANONICAL,
-    CONTEXT,
-    CURRENT,
-    DIRECTIVES,
-    FACTS,
-    FRAME_TOKENS,
-    LONG_TERM,
-    PROFILE,
-    SUMMARY,
-    estimate_tokens,
-    fit,
-    framed,
-    one_line,
-)
+from perdure.pipeline.prompting import quoting
 
-STANDING_SHARE = 0.5
-"""Maximum share of the budget for directives and profile, which are in every prompt, before facts."""
+STANDING_SHARE = 0.5  # maximum share of the budget for directives and profile, which are in every prompt, before facts
 
 
 def quote(text: str) -> str:
     """Return the text on one line, in quotation marks, unable to close the block, open another or hide anything."""
-    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + quoting.one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def render(items: Sequence[MemoryItem], *, max_tokens: int) -> str:
@@ -45,27 +29,27 @@ def render_context(
     cache, stay valid. An item that does not fit is skipped, a later one may fit; of directives and profile the newest
     are fitted first. Empty if nothing fits. The fingerprint in the closing lines marks the text as perdure's own.
     """
-    left = max_tokens - FRAME_TOKENS
+    left = max_tokens - quoting.FRAME_TOKENS
     parts: list[str] = []
     standing = int(left * STANDING_SHARE) if facts else left
-    for title, items in ((DIRECTIVES, directives), (PROFILE, profile)):
+    for title, items in ((quoting.DIRECTIVES, directives), (quoting.PROFILE, profile)):
         lines, cost = _dated_lines(title, list(reversed(items)), standing)
         parts += [title, *reversed(lines)] if lines else []
         standing, left = standing - cost, left - cost
-    titled = FACTS if parts else None
+    titled = quoting.FACTS if parts else None
     lines, _ = _dated_lines(titled, facts, left)
     parts += [titled, *lines] if titled and lines else lines
     if not parts:
         return ""
-    return framed("\n".join(parts))
+    return quoting.framed("\n".join(parts))
 
 
 def _dated_lines(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:
     """Return the lines of the items that fit, and their cost with the title."""
-    spent = 0 if title is None else estimate_tokens(title)
+    spent = 0 if title is None else quoting.estimate_tokens(title)
     lines = [f"- {_dated(item)}" for item in items]
-    costs = [estimate_tokens(line) for line in lines]
-    kept = fit(costs, left - spent)
+    costs = [quoting.estimate_tokens(line) for line in lines]
+    kept = quoting.fit(costs, left - spent)
     return [lines[place] for place in kept], spent + sum(costs[place] for place in kept) if kept else 0
 
 
@@ -88,10 +72,10 @@ def system_block(
     `max_tokens` is left out; the newest directives and the best memories come first; "" if nothing is left.
     """
     parts, left = _standing(directives, canonical, summary, max_tokens, share=STANDING_SHARE if hits else 1.0)
-    lines = _fitting([f"- {text}" for hit in hits if (text := one_line(hit.memory))], left, CONTEXT)
+    lines = _fitting([f"- {text}" for hit in hits if (text := quoting.one_line(hit.memory))], left, quoting.CONTEXT)
     if lines:
-        parts.append("\n".join([CONTEXT, "", *lines]))
-    return framed("\n\n".join(parts)) if parts else ""
+        parts.append("\n".join([quoting.CONTEXT, "", *lines]))
+    return quoting.framed("\n\n".join(parts)) if parts else ""
 
 
 def user_block(
@@ -107,11 +91,11 @@ def user_block(
     What comes before it, and what is left out, is as in `system_block`.
     """
     parts, left = _standing(directives, canonical, summary, max_tokens, share=STANDING_SHARE if hits else 1.0)
-    entries = [f"[{one_line(hit.role)}] {text}" for hit in hits if (text := one_line(hit.memory))]
-    lines = _fitting(entries, left, LONG_TERM)
+    entries = [f"[{quoting.one_line(hit.role)}] {text}" for hit in hits if (text := quoting.one_line(hit.memory))]
+    lines = _fitting(entries, left, quoting.LONG_TERM)
     if lines:
-        parts.append(f"{LONG_TERM}\n{BREAK.join(lines)}")
-    return framed(BREAK.join(parts)) if parts else ""
+        parts.append(f"{quoting.LONG_TERM}\n{quoting.BREAK.join(lines)}")
+    return quoting.framed(quoting.BREAK.join(parts)) if parts else ""
 
 
 def user_and_team_block(
@@ -122,15 +106,12 @@ def user_and_team_block(
     summary: str | None = None,
     max_tokens: int,
 ) -> tuple[str, str]:
-    """Render two blocks: `user_block`, and `system_block` with the team's facts.
-
-    Together they take at most `max_tokens`.
-    """
+    """Render `user_block` and a `system_block` with the team's facts, together within `max_tokens`."""
     is_alone = not (hits or directives or summary)
     team = system_block(
         (), canonical=canonical, max_tokens=max_tokens if is_alone else int(max_tokens * STANDING_SHARE)
     )
-    left = max_tokens - estimate_tokens(team)
+    left = max_tokens - quoting.estimate_tokens(team)
     return user_block(hits, directives=directives, summary=summary, max_tokens=left), team
 
 
@@ -141,7 +122,7 @@ def before_words(block: str, words: str) -> str:
 
 def ahead(block: str) -> str:
     """Return a block as the beginning of a user's message."""
-    return f"{block}{BREAK}{CURRENT}"
+    return f"{block}{quoting.BREAK}{quoting.CURRENT}"
 
 
 def _standing(
@@ -153,14 +134,14 @@ def _standing(
     share: float,
 ) -> tuple[list[str], int]:
     """Return the parts for every message, and the remaining tokens."""
-    budget = max_tokens - FRAME_TOKENS
+    budget = max_tokens - quoting.FRAME_TOKENS
     left = int(budget * share)
     parts: list[str] = []
-    newest_first = [f"- {text}" for item in reversed(directives) if (text := one_line(item.memory))]
+    newest_first = [f"- {text}" for item in reversed(directives) if (text := quoting.one_line(item.memory))]
     for title, lines in (
-        (DIRECTIVES, list(reversed(_fitting(newest_first, left, DIRECTIVES)))),
-        (CANONICAL, [f"- {text}" for item in canonical if (text := one_line(item.memory))]),
-        (SUMMARY, [text] if (text := one_line(summary or "")) else []),
+        (quoting.DIRECTIVES, list(reversed(_fitting(newest_first, left, quoting.DIRECTIVES)))),
+        (quoting.CANONICAL, [f"- {text}" for item in canonical if (text := quoting.one_line(item.memory))]),
+        (quoting.SUMMARY, [text] if (text := quoting.one_line(summary or "")) else []),
     ):
         kept = _fitting(lines, left, title)
         if kept:
@@ -173,9 +154,11 @@ def _standing(
 def _fitting(lines: Sequence[str], budget: int, title: str) -> list[str]:
     """Return the lines that fit under their title; after one that does not, a shorter one may."""
     costs = [_cost("", (line,)) for line in lines]
-    return [lines[place] for place in fit(costs, budget - _cost(title, ()))]
+    return [lines[place] for place in quoting.fit(costs, budget - _cost(title, ()))]
 
 
 def _cost(title: str, lines: Sequence[str]) -> int:
     """Return the tokens of a part, with the break before each of its lines in the user's form."""
-    return (estimate_tokens(title + BREAK) if title else 0) + sum(estimate_tokens(line + BREAK) for line in lines)
+    return (quoting.estimate_tokens(title + quoting.BREAK) if title else 0) + sum(
+        quoting.estimate_tokens(line + quoting.BREAK) for line in lines
+    )

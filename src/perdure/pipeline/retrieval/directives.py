@@ -12,11 +12,8 @@ from itertools import pairwise
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs, words
 
-LONGEST = 1_500
-"""Maximum characters of a sentence that is read: instructions are short, and longer text is pasted."""
-HIDDEN = "·"
-"""Replaces each character of quoted text and code."""
-
+LONGEST = 1_500  # maximum characters of a sentence that is read: instructions are short, and longer text is pasted
+HIDDEN = "·"  # replaces each character of quoted text and code
 _HIDDEN_PARTS = (
     Pattern(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL),
     Pattern(
@@ -34,8 +31,7 @@ _END = Pattern(r"[.!?…。！？]+[\"'”»)\]*_]*(?=\s|\Z)|\n+|;(?=\s)")
 _SUPPOSED = Pattern(r"\b(?:do|did|would|should|might|if|whether|what|which) $")
 """Before "I prefer": a question or a supposition, not a statement."""
 _COLON = Pattern(r":(?P<ends>[ \t]*$)?", re.MULTILINE)
-REACH = 100
-"""Characters before a colon that show whose words follow."""
+REACH = 100  # characters before a colon that show whose words follow
 _NAME = Pattern(r"\w+(?:[-'’]\w+)*")
 _BULLET = Pattern(r"^\W*(?:\d{1,2}[.)]\s+)?")
 _DONT, _ID = Pattern(r"\bdont\b"), Pattern(r"\bid(?= (?:rather|prefer|like|want|\w+ rather)\b)")
@@ -56,14 +52,10 @@ _ASKED_POLITELY = Pattern(
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    text: str
-    """As it was written."""
-    plain: str
-    """In lower case, with single spaces."""
-    seen: str
-    """The same without polite openers and a trailing question; "" if it is nothing but a question."""
-    alone: bool
-    """The message contains nothing else."""
+    text: str  # as it was written
+    plain: str  # in lower case, with single spaces
+    seen: str  # the same without polite openers and a trailing question; "" if it is nothing but a question
+    alone: bool  # the message contains nothing else
 
 
 def directive(message: str) -> str | None:

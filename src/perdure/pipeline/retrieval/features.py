@@ -1,8 +1,8 @@
-"""What recall reads out of a memory once, when it is written, and the bytes in which a store keeps it beside the row.
+"""What recall reads from a memory when it is written, and its packed form, which a store keeps beside the row.
 
-A memory is ranked in units: a short one is one unit, a long one has a unit for each passage. Stems and words go by
-64-bit hashes, so that packing needs no numbering that writers would have to share, and a thousand memories are read by
-a handful of array operations. The bytes are a function of the row alone: whoever lacks them makes them anew.
+A memory is ranked in units: one for a short memory, one for each passage of a long one. Stems and words are 64-bit
+hashes, so that packing needs no shared numbering, and a thousand memories are read with a few array operations. The
+bytes depend on the row alone: whoever lacks them makes them again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,11 @@ from perdure.pipeline.retrieval.weights import LONG_WORDS, PASSAGE_WORDS
 
 Vector = NDArray[np.float32]
 Keys = NDArray[np.int64]
-
-USER = 1
-"""Bit of `cues`: said by the user to an assistant."""
-ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
-
+USER = 1  # bit of `cues`: said by the user to an assistant
+ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED, NOTE = 2, 4, 8, 16, 32, 64, 128
 _SENTENCE_END = Pattern(r"(?<=[.!?。！？])\s+|\n+")
 _CODE = Pattern(r"```.*?(?:```|\Z)", re.DOTALL)
-_STEPS = 127.0
-"""Steps of a passage vector's number on each side of zero: a signed byte, which keeps a cosine to .005."""
+_STEPS = 127.0  # steps of a passage vector's number on each side of zero: a signed byte, which keeps a cosine to .005
 
 
 # ------------------------------------------------------------------ words of a text
@@ -46,16 +42,14 @@ class Unit:
 
     stems: dict[str, int]
     words: tuple[str, ...]
-    length: int
-    """Number of stems."""
+    length: int  # number of stems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """A memory's text as the signals need it."""
+    """A memory's text, prepared for the signals."""
 
-    units: tuple[Unit, ...]
-    """One for a short memory; one for each passage of a long one."""
+    units: tuple[Unit, ...]  # one for a short memory; one for each passage of a long one
     asks: bool
 
     @property
@@ -93,9 +87,9 @@ def read_unit(text: str) -> Unit:
 
 
 def passages(text: str) -> list[str]:
-    """Split a text into passages of whole sentences, of up to PASSAGE_WORDS words each, without code blocks.
+    """Split a text into passages of whole sentences of up to PASSAGE_WORDS words, without code blocks.
 
-    A short text is one passage, itself. A sentence longer than a passage is cut by words.
+    A short text is one passage. A sentence longer than a passage is cut by words.
     """
     if _count(text) <= LONG_WORDS:
         return [text]
@@ -167,14 +161,10 @@ def unpack(text: object, dimension: int) -> NDArray[np.float32]:
 class Cues:
     """Signals of a memory, computed from its text when it is written."""
 
-    temporal: int = 0
-    """Time words, in a turn of a named speaker."""
-    proper: int = 0
-    """Proper nouns, likewise."""
-    directive: bool = False
-    """It tells an assistant how to answer from now on."""
-    preference: bool = False
-    """It says how something is liked to be done."""
+    temporal: int = 0  # time words, in a turn of a named speaker
+    proper: int = 0  # proper nouns, likewise
+    directive: bool = False  # it tells an assistant how to answer from now on
+    preference: bool = False  # it says how something is liked to be done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,17 +172,14 @@ class Entry:
     """A memory in the recall index."""
 
     id: str
-    stamp: str
-    """Changes whenever the memory does: its `updated_at`, a slash, its version."""
-    track: tuple[str | None, ...]
-    """The scope values; neighbours share them."""
+    stamp: str  # changes whenever the memory does: its `updated_at`, a slash, its version
+    track: tuple[str | None, ...]  # the scope values; neighbours share them
     place: tuple[float, int, int]
     """When it was said, in days since 1970, then its creation and its place in its call: the order of turns."""
-    turn: bool
-    """A message, not a fact."""
+    turn: bool  # a message, not a fact
+    note: bool = False  # a sentence that was kept as the user said it
     role: str
-    speaker: str | None
-    """The speaker's name, if it was given."""
+    speaker: str | None  # the speaker's name, if it was given
     features: Features
     cues: Cues
     vector: Vector | None
@@ -201,7 +188,7 @@ class Entry:
 
     @property
     def bits(self) -> int:
-        """The memory's `cues` as bits."""
+        """Return the memory's `cues` as bits."""
         return (
             (USER if self.turn and self.role == "user" and self.speaker is None else 0)
             | (ASKS if self.features.asks else 0)
@@ -210,21 +197,19 @@ class Entry:
             | (LONG if self.features.is_long else 0)
             | (TURN if self.turn else 0)
             | (NAMED if self.turn and self.speaker is not None else 0)
+            | (NOTE if self.note else 0)
         )
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The topic words of all units in order."""
+        """Return the topic words of all units in order."""
         return tuple(word for unit in self.features.units for word in unit.words)
 
 
 # ------------------------------------------------------------------ packed
 
-_FORMAT = 1
-"""Version of the packed form; bytes of another version are recomputed."""
-_MOST = 65_535
-"""Maximum count of a stem in a unit."""
-
+_FORMAT = 1  # version of the packed form; bytes of another version are recomputed
+_MOST = 65_535  # maximum count of a stem in a unit
 _HEAD = np.dtype(
     [
         ("format", "<u1"), ("temporal", "<u1"), ("proper", "<u1"), ("cues", "<u1"),
@@ -278,10 +263,7 @@ def pack_entry(entry: Entry) -> Kept:
 
 
 def outdated(packed: Sequence[bytes | None], updated_at: Sequence[str]) -> list[int]:
-    """The places where no bytes are, or none of today's version, or none that were made of the row as it is.
-
-    A perdure of an earlier version that has the file open writes rows and leaves the bytes beside them.
-    """
+    """Return the places of missing or outdated bytes, which an earlier perdure that has the file open may leave."""
     least, version = _HEAD.itemsize, _FORMAT
     return [
         place
@@ -297,19 +279,13 @@ def outdated(packed: Sequence[bytes | None], updated_at: Sequence[str]) -> list[
 class Batch:
     """Many packed memories as columns."""
 
-    heads: NDArray[np.void]
-    """One structured element for each memory."""
-    units: NDArray[np.void]
-    """One for each unit, in the order of memories: length, stems, words."""
+    heads: NDArray[np.void]  # one structured element for each memory
+    units: NDArray[np.void]  # one for each unit, in the order of memories: length, stems, words
     stems: Keys
-    counts: NDArray[np.uint16]
-    """The count of each of `stems` in its unit."""
-    words: Keys
-    """The topic words of the units in order, by their keys."""
-    word_places: NDArray[np.int64]
-    """The topic words of the units, one unit after another, by their places in `words`."""
-    passages: list[bytes]
-    """Packed vectors of each memory's passages."""
+    counts: NDArray[np.uint16]  # the count of each of `stems` in its unit
+    words: Keys  # the topic words of the units in order, by their keys
+    word_places: NDArray[np.int64]  # the topic words of the units, one unit after another, by their places in `words`
+    passages: list[bytes]  # packed vectors of each memory's passages
     speakers: list[str]
     stamps: list[str]
 

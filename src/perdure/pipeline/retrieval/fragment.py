@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from perdure.domain.text.readable import invalid
 
-SIZE = 1_000
-"""Characters in a piece."""
+SIZE = 1_000  # characters in a piece
 LOOSE = 0.1
 """The share at the end of a fragment in which white space is searched to cut after, so that words stay whole."""
 
 
 def split_into_chunks(text: str, size: int = SIZE) -> list[str]:
-    """Split the text into pieces of at most `size` characters, which joined are the text; none for "".
+    """Split a text into pieces of at most `size` characters, none for ""; InvalidInputError for a size below 1.
 
-    A piece ends after the last white space of its last tenth, if there is any. A size below 1 is InvalidInputError.
+    Joined they are the text. A piece ends after the last white space in its last tenth, if there is any.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise invalid("size", "a whole number of at least 1", size)

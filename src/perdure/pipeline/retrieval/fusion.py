@@ -1,6 +1,6 @@
 """Fuse the search arms over every unit of a scope: each divided by its best, weighted and added.
 
-A memory scores as its best unit does.
+A memory scores as its best unit.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from perdure.pipeline.retrieval.features import (
     DIRECTIVE,
     LONG,
     NAMED,
+    NOTE,
     PREFERENCE,
     TURN,
     USER,
@@ -33,17 +34,13 @@ from perdure.pipeline.retrieval.weights import AMONG_TURNS, ANSWERED, FADING, SH
 
 # Adaptive threshold: cut where the scores of one query fall off, instead of at one value for all.
 
-MIN_GAP: Final = 0.05
-"""The least fall between neighbours in the ranking that counts as an edge."""
+MIN_GAP: Final = 0.05  # the least fall between neighbours in the ranking that counts as an edge
 _ROUNDING: Final = 1e-9
 """What floating point may add to a gap: .50 - .45 is an edge, and of equal gaps the first one counts."""
 
 
 def adaptive_threshold(scores: Sequence[float], floor: float) -> float:
-    """The middle of the greatest gap between adjacent scores, best first, but never below `floor`.
-
-    The order of `scores` is of no matter. Fewer than two, or no gap of `MIN_GAP`, give the floor.
-    """
+    """Return the middle of the largest gap between sorted scores, at least `floor`; gaps count from `MIN_GAP` on."""
     ranked = sorted(scores, reverse=True)
     gaps = [higher - lower for higher, lower in pairwise(ranked)]
     greatest = max(gaps, default=0.0)
@@ -58,8 +55,7 @@ def adaptive_threshold(scores: Sequence[float], floor: float) -> float:
 # Scores cannot tell it: what cannot be answered is asked in the words of what was said (field study: AUROC .3 to .5).
 # The facet that is held least can: every topic word of the question is one, names and dates among them.
 
-EVIDENCE = 10
-"""Best memories that count as evidence."""
+EVIDENCE = 10  # best memories that count as evidence
 STRICTNESS = 2.0
 """Power of the mean likeness in the whole scope, for each factor of ten in its size: a large scope has a word like
 nearly every other, so that .95 says much there. AUROC on BEAM's dev half (some 500 units a chat) with a power of 0, 2,
@@ -68,7 +64,7 @@ nearly every other, so that .95 says much there. AUROC on BEAM's dev half (some 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a question is held, in [0, 1], and which part of it by how much."""
+    """How much of a question is covered, in [0, 1], and how much of each word."""
 
     value: float = 0.0
     facets: dict[str, Any] = field(default_factory=dict)
@@ -83,12 +79,12 @@ def cover(
     days: NDArray[np.float64],
     speakers: Sequence[str | None],
 ) -> Coverage:
-    """The coverage of a question by memories, best first.
+    """Return how well memories, best first, cover a question.
 
-    `likeness`: of each word of the question to each unit of the scope, shape (words, units); `best`: the units that
-    speak for the best memories; `days` and `speakers`: when each of these was told, and by whom (folded).
-    The mean likeness in the scope to a power that grows with it, times the mean of the least likeness in the best
-    memory and in the best ten.
+    `likeness` is that of each word of the question to each unit of the scope, shape (words, units); `best` are the
+    units of the best memories; `days` and `speakers` are when and by whom (folded) each was said. The result is the
+    mean likeness in the scope to a power that grows with it, times the mean of the least likeness in the best memory
+    and in the best ten.
     """
     asking = words("recall_asking_words.txt")
     asked_for = (*question.words, *question.pairs)
@@ -118,14 +114,12 @@ def cover(
 
 # Signals: what speaks for a unit beside its likeness to the question; each is 0 where its cue is absent.
 
-TEMPORAL_FULL = 2
-"""Words of time that count in full."""
-PROPER_FULL = 3
-"""Proper nouns that count in full."""
+TEMPORAL_FULL = 2  # words of time that count in full
+PROPER_FULL = 3  # proper nouns that count in full
 
 
 def still_signals(index: ScopeIndex) -> dict[str, Floats]:
-    """Each signal that no question changes, by the name of its weight; shapes (units,), values in [0, 1]."""
+    """Return the signals that no question changes, by the name of their weight; shapes (units,), in [0, 1]."""
     cues = index.cues
     talk = (cues & (NAMED | LONG) == NAMED).astype(np.float32)
     found = {
@@ -133,6 +127,7 @@ def still_signals(index: ScopeIndex) -> dict[str, Floats]:
         "temporal": talk * np.minimum(index.temporal, TEMPORAL_FULL) / TEMPORAL_FULL,
         "proper": talk * np.minimum(index.proper, PROPER_FULL) / PROPER_FULL,
         "user": (cues & USER > 0).astype(np.float32),
+        "noted": (cues & NOTE > 0).astype(np.float32),
     }
     turns = cues & TURN > 0
     if (turns & index.alive).any():
@@ -141,10 +136,10 @@ def still_signals(index: ScopeIndex) -> dict[str, Floats]:
 
 
 def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[str, Floats]:
-    """Each signal of each unit that the question asks for, by the name of its weight; shapes and values likewise.
+    """Return the signals for the question, by the name of their weight; shapes (units,), values in [0, 1].
 
-    `similarity`: the cosine of the question to each unit, by which standing instructions that are of another matter
-    fall behind: the square of its share of the best one's (BEAM: .656 for .643 where all count alike).
+    `similarity` is the cosine to each unit as a squared share of the best one's, by which instructions about other
+    matters rank lower (BEAM: .656 for .643 without the square).
     """
     cues = index.cues
     found: dict[str, Floats | NDArray[Any]] = {}
@@ -169,10 +164,10 @@ def _near(marked: NDArray[np.bool_], similarity: Floats) -> Floats:
 
 
 def lexical_signal(index: ScopeIndex, question: Question, neighbours: Sequence[Rows], how: Lexical) -> Floats:
-    """BM25F over each unit's window, shape (units,), zero where no word of the question stands.
+    """Return BM25F over each unit's window, shape (units,), zero without a word of the question.
 
     Zaragoza et al., Microsoft Cambridge at TREC-13 (2004): counts are weighted before they saturate. Rarity is of
-    single units, as Lucene has it: ln(1 + (N - n + .5) / (n + .5)).
+    single units, as in Lucene: ln(1 + (N - n + .5) / (n + .5)).
     """
     total = np.zeros(len(index.alive), np.float32)
     lent, saturation = index.prepared(("saturation", how), lambda: _saturation(index, neighbours, how))
@@ -187,7 +182,7 @@ def lexical_signal(index: ScopeIndex, question: Question, neighbours: Sequence[R
 
 
 def dense(index: ScopeIndex, query: Vector, neighbours: Sequence[Rows]) -> tuple[Floats, Floats]:
-    """Cosine of the question to each unit's own vector, and to the mean vector of its window; shapes (units,)."""
+    """Return the question's cosine to each unit's vector, and to the mean vector of its window; shapes (units,)."""
     own = in_this_thread(index.vectors, query)
     window = own.copy()
     for rows, share in zip(neighbours, (*SHARES.before, *SHARES.after), strict=False):
@@ -196,26 +191,26 @@ def dense(index: ScopeIndex, query: Vector, neighbours: Sequence[Rows]) -> tuple
 
 
 def in_this_thread(vectors: Floats, query: Vector) -> Floats:
-    """The product of vectors and one vector, shape (n,), without BLAS, which would wake threads of its own for it.
+    """Return the product of vectors and one vector, shape (n,), without BLAS, which would wake its own threads.
 
-    They spin on the other cores after so short a product: twice the processor time of a search, and under load up to
+    They spin on the other cores after such a short product: twice the processor time of a search, and under load up to
     four times its wall time (docs/benchmarks.md).
     """
     return np.asarray(np.einsum("ij,j->i", vectors, query), np.float32)
 
 
 def whole_signal(index: ScopeIndex, query: Vector) -> tuple[Floats, Rows]:
-    """Cosine of the question to the whole text of each long memory, and the first units of these."""
+    """Return the question's cosine to the whole text of each long memory, and the first units of these."""
     vectors, rows = index.wholes
     kept = index.alive[rows]
     return in_this_thread(vectors[kept], query), rows[kept]
 
 
 def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vector]) -> NDArray[np.float32]:
-    """How like each word of the question is to the likest word of each unit, in [0, 1].
+    """Return the likeness of each word of the question to the most similar word of each unit, in [0, 1].
 
-    Shape (words and pairs, units). Words are encoded alone; one of the same stem counts 1, and where no vectors are to
-    be had nothing else counts. A pair of characters of an unspaced script is there or is not.
+    Shape (words and pairs, units). Words are encoded alone; the same stem counts 1, and without vectors nothing else
+    counts. A pair of characters of an unspaced script is either present or not.
     """
     words = question.words
     best = np.zeros((len(words) + len(question.pairs), len(index.alive)), np.float32)
@@ -233,9 +228,9 @@ def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vec
 def likeness_signal(
     index: ScopeIndex, question: Question, own: NDArray[np.float32], neighbours: Sequence[Rows]
 ) -> Floats:
-    """How like the words of the question are to the likest words in each unit's window, by rarity; shape (units,).
+    """Return the likeness of the question's words to each unit's window, weighted by rarity; shape (units,).
 
-    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary. `own`: of `word_likeness`.
+    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary; `own` is from `word_likeness`.
     """
     if not len(own):
         return np.zeros(len(index.alive), np.float32)
@@ -251,7 +246,7 @@ def _stems_of(question: Question) -> list[str]:
 
 
 def _living(index: ScopeIndex, stem: str) -> tuple[Rows, Floats]:
-    """The living units that have a stem, and how often."""
+    """Return the living units with a stem, and its counts."""
     rows, counts = index.postings(stem)
     kept = index.alive[rows]
     return (rows, counts) if kept.all() else (rows[kept], counts[kept])
@@ -260,7 +255,7 @@ def _living(index: ScopeIndex, stem: str) -> tuple[Rows, Floats]:
 def _saturation(
     index: ScopeIndex, neighbours: Sequence[Rows], how: Lexical
 ) -> tuple[list[Floats | np.float32], Floats]:
-    """What the words of each neighbour count, and BM25F's term for the length of each unit's window."""
+    """Return the weight of each neighbour's words, and BM25F's length term of each unit's window."""
     lent: list[Floats | np.float32] = []
     lengths = index.lengths.copy()
     if neighbours:
@@ -278,9 +273,9 @@ def _saturation(
 def _spread(
     rows: Rows, counts: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | np.float32]
 ) -> tuple[Rows, Floats]:
-    """The units in whose windows a stem stands, and how often it does, weighted.
+    """Return the units with a stem in their windows, and its weighted counts.
 
-    Neighbours are so mutually: the units whose first before is a given one is that one's first after.
+    Neighbours are mutual: if one unit is the first before another, that one is the first after it.
     """
     if not neighbours:
         return rows, counts
@@ -303,18 +298,15 @@ def _rarity(index: ScopeIndex, found: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What coverage asks of the ranked memories."""
+    """What coverage needs of the ranked memories."""
 
-    likeness: NDArray[np.float32]
-    """Of `arms.word_likeness`."""
-    days: NDArray[np.float64]
-    """When each ranked memory was told."""
-    speaker: NDArray[np.int32]
-    """The number of who told it."""
+    likeness: NDArray[np.float32]  # of `arms.word_likeness`
+    days: NDArray[np.float64]  # when each ranked memory was told
+    speaker: NDArray[np.int32]  # the number of who told it
     names: Mapping[int, str]
 
     def covered(self, question: Question, units: Rows, places: Sequence[int]) -> Coverage:
-        """How much of the question the memories at these places hold, best first."""
+        """Return how much of the question the memories at these places cover, best first."""
         top = list(places[:EVIDENCE])
         told_by = [self.names.get(int(self.speaker[place])) for place in top]
         return cover(question, self.likeness, [int(units[place]) for place in top], self.days[top], told_by)
@@ -322,20 +314,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Memories of a scope by their fused score, best first, with what each arm and signal gave to it."""
+    """Memories of a scope by their fused score, best first, with the share of each arm and signal."""
 
     ids: list[str]
-    units: Rows
-    """The unit that speaks for each."""
-    fused: Floats
-    """Best first; where `renewals` moved a memory, the score of its new place."""
-    similarity: Floats
-    """Cosine of the question to the memory itself: its best passage, where it is long."""
-    shares: Mapping[str, Floats]
-    """Weighted shares of all units, by the name of the weight."""
+    units: Rows  # the unit that speaks for each
+    fused: Floats  # best first; where `renewals` moved a memory, the score of its new place
+    similarity: Floats  # cosine of the question to the memory itself: its best passage, where it is long
+    shares: Mapping[str, Floats]  # weighted shares of all units, by the name of the weight
     evidence: Evidence
-    found: int
-    """How many were found in all; of these at least as many as were wanted are here."""
+    found: int  # how many were found in all; of these at least as many as were wanted are here
 
 
 def rank(
@@ -347,9 +334,9 @@ def rank(
     *,
     most: int | None = None,
 ) -> Ranked:
-    """The memories of the index, ranked; without a vector of the question only those that share a word with it.
+    """Return the index's memories by rank; without a question vector only those that share a word with it.
 
-    Ties by what was told last. `most`: how many of the best are wanted at least, None for all.
+    Ties are broken by time, the latest first. `most` is how many are wanted at least, None for all.
     """
     neighbours = index.neighbours()
     talk, turns, still = index.prepared(("still", ranking), lambda: _still(index, ranking))
@@ -385,14 +372,13 @@ def rank(
 
 def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
     moments = [(float(index.days[unit]), int(unit)) for unit in best]
-    told = [bool(index.cues[unit] & USER) for unit in best]
-    return renewed_first(index.vectors[best], moments, [float(score) for score in scores[: len(best)]], told)
+    own = [bool(index.cues[unit] & USER) for unit in best]
+    noted = [bool(index.cues[unit] & NOTE) for unit in best]
+    return renewed_first(index.vectors[best], moments, [float(score) for score in scores[: len(best)]], own, noted)
 
 
 def _still(index: ScopeIndex, ranking: Ranking) -> tuple[dict[str, Floats], NDArray[np.bool_], dict[str, Floats]]:
-    """What ranking takes from the index alone: the weight of each arm and signal for each unit, by name: one for turns
-    of a talk, another for what stands alone; which units are living turns of a talk; and the weighted signals that no
-    question changes."""
+    """Return what depends only on the index: weights (of turns or others), live turns, constant signals."""
     is_talk = index.cues & (NAMED | LONG) == NAMED
     names = [field.name for field in fields(Weights)]
     weights = {
@@ -404,7 +390,7 @@ def _still(index: ScopeIndex, ranking: Ranking) -> tuple[dict[str, Floats], NDAr
 
 
 def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, ranking: Ranking) -> Floats:
-    """The window's cosine for short memories; for long ones a mean of their passage's and their whole text's."""
+    """Return the window's cosine for short memories; for long ones a mean of their passage's and their whole text's."""
     whole, firsts = whole_signal(index, query)
     if not len(firsts):
         return meant
@@ -416,8 +402,7 @@ def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, r
 
 
 def _by_best(scores: Floats, turns: NDArray[np.bool_]) -> Floats:
-    """An arm over its best. Turns of a talk go by the best of their own, so that a fact told beside them, which says
-    again and in fewer words what one of them said, does not make less of them all (`weights.AMONG_TURNS`)."""
+    """Return an arm divided by its best; turns by the best turn, which no shorter fact may outdo (`AMONG_TURNS`)."""
     best = float(scores.max(initial=0.0))
     if best <= 0:
         return np.zeros_like(scores)
@@ -426,8 +411,7 @@ def _by_best(scores: Floats, turns: NDArray[np.bool_]) -> Floats:
 
 
 def _best_units(index: ScopeIndex, fused: Floats, own: Floats, most: int | None) -> tuple[Rows, Floats, int]:
-    """The unit that speaks for each memory, best first, the cosine of every memory by its place in `ids`, and how
-    many memories were found."""
+    """Return each memory's best unit by score, all memories' cosines by their place in `ids`, and the number found."""
     units = np.flatnonzero(fused > -np.inf)
     found = len(units)
     one_each = len(index.ids) == len(index.alive)  # a unit of its own for each memory

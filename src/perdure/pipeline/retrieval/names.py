@@ -10,16 +10,13 @@ from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import without_accents
 from perdure.pipeline.lexicon import words
 
-SHOUTED = 0.5
-"""Share of words in capitals from which a text counts as shouted: its capitals then mean nothing."""
-
+SHOUTED = 0.5  # share of words in capitals from which a text counts as shouted: its capitals then mean nothing
 _WORD = Pattern(r"[^\W_]+(?:[-'’&][^\W_]+)*")
 _POSSESSIVE = Pattern(r"['’](?:s|S)?$")
 _STARTS = Pattern(r"(?:\A|[.!?…:;\n•]|(?:^|\n)\s*[-*#>\d.)]+)[\s\"'“”‘’«»„¿¡()\[\]*_]*\Z")
 _TITLE = Pattern(r"\b(?:Dr|Mrs?|Ms|Mx|St|Prof|Sr|Jr|Mt)\.\s*\Z")
 _AS_SUBJECT = Pattern(r"['’]s\b|,| (?:is|was|has|had|did|does|and|or)\b")
-_REACH = 16
-"""Characters before a word that show whether it begins a sentence."""
+_REACH = 16  # characters before a word that show whether it begins a sentence
 _GAPS = frozenset(
     [
         " ",
@@ -31,13 +28,10 @@ _GAPS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    text: str
-    """Without a possessive."""
+    text: str  # without a possessive
     at: int
-    end: int
-    """The end of the possessive."""
-    begins: bool
-    """It begins a sentence and has a capital."""
+    end: int  # the end of the possessive
+    begins: bool  # it begins a sentence and has a capital
 
 
 def proper_nouns(text: str) -> list[str]:

@@ -17,32 +17,19 @@ class Preset:
     name: str
     ranking: Literal["similarity", "fused"]
     """Cosine alone, from the store; or words, meaning and cues over every memory of the scope."""
-    limit: int
-    """The default number of memories."""
-    threshold: float | None = None
-    """The least score, if the call gives none."""
-    candidates: int = 1
-    """Multiple of the limit that is fetched for the later steps."""
-    gate: bool = False
-    """Whether a greeting finds nothing, without a search."""
-    hybrid: Literal["weighted", "rrf"] | None = None
-    """Words and letters beside meaning, over the candidates."""
-    rerank: bool = False
-    """Whether a configured reranker scores the candidates without a request for it."""
-    relative: bool = False
-    """Whether scores are spread from 0 to 1 over the candidates."""
-    adaptive: bool = False
-    """Whether the threshold is raised to the largest gap in the scores."""
-    recency_weight: float = 0.0
-    """Share of recency in the score."""
-    diversity: float | None = None
-    """MMR's lambda."""
-    reflection: Reflection | None = None
-    """The filter before injection."""
-    procedures_first: bool = False
-    """Whether a question of how to do something searches procedures first."""
-    timely: bool = False
-    """Whether a question about a past period ("last week") also searches that period."""
+    limit: int  # the default number of memories
+    threshold: float | None = None  # the least score, if the call gives none
+    candidates: int = 1  # multiple of the limit that is fetched for the later steps
+    gate: bool = False  # whether a greeting finds nothing, without a search
+    hybrid: Literal["weighted", "rrf"] | None = None  # words and letters beside meaning, over the candidates
+    rerank: bool = False  # whether a configured reranker scores the candidates without a request for it
+    relative: bool = False  # whether scores are spread from 0 to 1 over the candidates
+    adaptive: bool = False  # whether the threshold is raised to the largest gap in the scores
+    recency_weight: float = 0.0  # share of recency in the score
+    diversity: float | None = None  # MMR's lambda
+    reflection: Reflection | None = None  # the filter before injection
+    procedures_first: bool = False  # whether a question of how to do something searches procedures first
+    timely: bool = False  # whether a question about a past period ("last week") also searches that period
 
 
 PLAIN = Preset(name="plain", ranking="similarity", limit=100)
@@ -71,8 +58,5 @@ PROXY = Preset(
     timely=True,
 )
 """The preset of spec 002 §3."""
-BEST = Preset(name="best", ranking="fused", limit=100)
-"""The default; see `weights`."""
-
-PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in (PLAIN, ROUTER, PROXY, BEST)}
-"""All presets by name."""
+BEST = Preset(name="best", ranking="fused", limit=100)  # the default; see `weights`
+PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in (PLAIN, ROUTER, PROXY, BEST)}  # all presets by name

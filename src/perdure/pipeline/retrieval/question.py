@@ -21,14 +21,12 @@ from perdure.pipeline.retrieval.time_window import Window, parse
 # Renewals: what the user said later of the same matter comes before what was said first, where a question asks how
 # things stand now.
 #
-# Facts are told old from new when they are written; messages that are searched as they were said are not. So this is
-# a soft link made at the moment of asking: it hides nothing, and moves a newer message before an older one that it is
-# like.
+# Facts are told old from new when they are written; notes, and messages that are searched as they were said, are not.
+# So this is a soft link made at the moment of asking: it hides nothing, and moves what is newer before what is older
+# and like it.
 
-AMONG = 5
-"""Best memories that are looked at: further down the order says little, and of ten the wrong ones come up."""
-ALIKE = 0.4
-"""Least cosine of two stretches of text that speak of one matter."""
+AMONG = 5  # best memories that are looked at: further down the order says little, and of ten the wrong ones come up
+ALIKE = 0.4  # least cosine of two stretches of text that speak of one matter
 WORTH = 0.7
 """Least share of the older one's score that the newer one has: what hardly answers must not move up.
 
@@ -44,13 +42,18 @@ def asks_how_things_stand(question: str) -> bool:
 
 
 def renewed_first(
-    vectors: NDArray[np.float32], moments: Sequence[tuple[float, int]], scores: Sequence[float], told: Sequence[bool]
+    vectors: NDArray[np.float32],
+    moments: Sequence[tuple[float, int]],
+    scores: Sequence[float],
+    own: Sequence[bool],
+    noted: Sequence[bool],
 ) -> list[int]:
-    """The places of the best memories in their new order.
+    """Return the places of the best memories in their new order.
 
-    `vectors`: of the unit that speaks for each, of length 1, shape (n, dimension); `moments`: when each was told, ties
-    by what follows; `told`: which are the user's own messages, for which alone this holds. Each newer one is put before
-    the first older one that it is like enough, and worth enough beside.
+    `vectors` are those of their best units, of length 1, shape (n, dimension); `moments` are when they were said, with
+    tie-breakers; `own` marks the user's own messages, `noted` notes. Only two messages change places, or a note and
+    anything else: facts were told old from new when they were written. A newer one is put before the first older one
+    that is similar enough and scores about as much.
     """
     likeness = vectors @ vectors.T
     order: list[int] = []
@@ -58,8 +61,7 @@ def renewed_first(
         place = len(order)
         for position, older in enumerate(order):
             if (
-                told[newer]
-                and told[older]
+                (noted[newer] or noted[older] or (own[newer] and own[older]))
                 and moments[newer] > moments[older]
                 and scores[newer] >= WORTH * scores[older]
                 and likeness[newer, older] > ALIKE
@@ -72,7 +74,7 @@ def renewed_first(
 
 @cache
 def _change_phrases() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What opens a question of a value, and what turns it to an earlier time."""
+    """Return the phrases that begin a question about a value, and those that turn it to an earlier time."""
     entries = lines("recall_now.txt")
     opening = "|".join(re.escape(entry) for entry in entries if not entry.startswith("-"))
     earlier = "|".join(re.escape(entry[1:]) for entry in entries if entry.startswith("-"))
@@ -84,24 +86,16 @@ _SPACES = Pattern(r"\s+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the arms and signals ask."""
+    """A question as the arms and signals need it."""
 
-    text: str
-    """The question without the speakers' names, for the encoder."""
-    stems: dict[str, str]
-    """Each stem asked for, with the word as it stands; of unspaced scripts pairs of characters."""
-    words: tuple[str, ...]
-    """Topic words of spaced scripts, as they stand in lower case."""
-    pairs: tuple[str, ...]
-    """Pairs of characters of unspaced scripts."""
-    named: frozenset[str]
-    """Speakers of the scope that the question names, folded."""
-    window: Window | None
-    """The time that it asks about."""
-    of_now: bool
-    """Whether it asks how something stands now."""
-    wants_doing: bool
-    """Whether it asks for something to be done or explained, where standing instructions count."""
+    text: str  # the question without the speakers' names, for the encoder
+    stems: dict[str, str]  # each stem asked for, with the word as it stands; of unspaced scripts pairs of characters
+    words: tuple[str, ...]  # topic words of spaced scripts, as they stand in lower case
+    pairs: tuple[str, ...]  # pairs of characters of unspaced scripts
+    named: frozenset[str]  # speakers of the scope that the question names, folded
+    window: Window | None  # the time that it asks about
+    of_now: bool  # whether it asks how something stands now
+    wants_doing: bool  # whether it asks for something to be done or explained, where standing instructions count
 
 
 def read_question(
@@ -112,10 +106,10 @@ def read_question(
     now: datetime | None = None,
     window: Window | None = None,
 ) -> Question:
-    """The question as the arms ask it; where nothing but names would be left of it, the names stay.
+    """Return the question for the arms; its names stay if nothing else would be left.
 
-    `reference`: the moment of asking, as the caller tells it. By the clock (`now`) alone "last week" is read, and not
-    in which year "in May" was: what is asked about may be a conversation of long ago.
+    `reference` is the time of asking, if the caller gives one. With only the clock (`now`), "last week" is understood,
+    but not the year of "in May", because the question may be about an old conversation.
     """
     known = [name for name in speakers if name not in _ROLES]
     names = frozenset(named(text, known))
@@ -143,7 +137,7 @@ def read_question(
 
 
 def wants_doing(text: str) -> bool:
-    """Whether a question asks for something to be done, shown or explained, and is no plain question of fact."""
+    """Whether a question asks for something to be done, shown or explained, instead of a fact."""
     return _phrases("recall_requests.txt").search(text) is not None and not _opens(text, "recall_measures.txt")
 
 
@@ -152,7 +146,7 @@ _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 @cache
 def _phrases(name: str) -> re.Pattern[str]:
-    """Any of a lexicon's phrases, as whole words."""
+    """Return a pattern for any of a lexicon's phrases, as whole words."""
     return re.compile(rf"\b(?:{'|'.join(re.escape(line) for line in lines(name))})\b", re.IGNORECASE)
 
 

@@ -41,14 +41,10 @@ class Reflection:
     """The settings of the gate; an invalid one is a ConfigError."""
 
     enabled: bool = True
-    algorithm: str = "heuristic"
-    """`heuristic`, `noop` or a caller's filter; an unknown name is `heuristic`."""
-    block_patterns: tuple[str, ...] = ()
-    """Regular expressions; a text that matches one is dropped. None by default."""
-    recency_decay_days: float = HALF_LIFE_DAYS
-    """Half-life of a score."""
-    dedup_threshold: float = 0.9
-    """Word Jaccard to a better candidate from which a text counts as its repeat."""
+    algorithm: str = "heuristic"  # `heuristic`, `noop` or a caller's filter; an unknown name is `heuristic`
+    block_patterns: tuple[str, ...] = ()  # regular expressions; a text that matches one is dropped. None by default.
+    recency_decay_days: float = HALF_LIFE_DAYS  # half-life of a score
+    dedup_threshold: float = 0.9  # word Jaccard to a better candidate from which a text counts as its repeat
     max_inject_tokens: int = 2048
     """Estimated tokens that may enter a prompt; the best candidate enters however long it is."""
 

@@ -22,10 +22,10 @@ from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
-    """The scores as (score - worst) / (best - worst), in their order: the best is 1, the worst 0.
+    """Return (score - worst) / (best - worst), in order: the best is 1, the worst 0.
 
-    Any finite unit goes in, a cross-encoder's logits too. Where all are equal, and so for a lone one, each is 1: it is
-    the best that there is, and 0 would drop under any threshold the only memory found.
+    Scores may have any finite unit, as logits have. Equal scores, also a single one, are 1, because 0 would drop the
+    only memory found under any threshold.
     """
     if not scores:
         return []
@@ -35,24 +35,19 @@ def min_max(scores: Sequence[float]) -> list[float]:
     return [(score - worst) / (best - worst) for score in scores]
 
 
-MEANING, WORDS, LETTERS = 0.7, 0.2, 0.1
-"""Weights of cosine, BM25 and 3-gram likeness in mode `weighted`."""
-RRF_K: Final = 60
-"""Added to a rank before it is inverted (Cormack, Clarke and Buettcher 2009)."""
-K1, B = 1.2, 0.75
-"""BM25's saturation of a repeated word, and its share of the text's length."""
-GRAM: Final = 3
-"""Letters in a gram."""
+MEANING, WORDS, LETTERS = 0.7, 0.2, 0.1  # weights of cosine, BM25 and 3-gram likeness in mode `weighted`
+RRF_K: Final = 60  # added to a rank before it is inverted (Cormack, Clarke and Buettcher 2009)
+K1, B = 1.2, 0.75  # BM25's saturation of a repeated word, and its share of the text's length
+GRAM: Final = 3  # letters in a gram
 
 
 def hybrid(query: str, texts: Sequence[str], cosines: Sequence[float], mode: str = "weighted") -> list[float]:
-    """A score in [0, 1] for each candidate, in their order; `cosines` are counted within [0, 1].
+    """Return a score in [0, 1] for each candidate, in order; `cosines` are clipped to [0, 1].
 
-    `weighted`: .7 cosine + .2 BM25 + .1 3-gram Jaccard, BM25 by min-max over those that hold a word of the query.
-    `rrf`: the sum of 1 / (60 + rank) over the three rankings, equals sharing a rank and a score of 0 having none,
-    divided by the best possible sum, 3/61. The reference leaves it undivided, so that it never exceeds .05 and every
-    threshold that is meant for a cosine drops everything; here the two can be compared.
-    Any other mode is `weighted`. Not as many cosines as texts is InvalidInputError.
+    `weighted` is .7 cosine + .2 BM25 + .1 3-gram Jaccard, with BM25 by min-max over texts with a word of the query.
+    `rrf` is the sum of 1 / (60 + rank) over the three rankings, with ties sharing a rank and a score of 0 having none,
+    divided by the best possible sum, 3/61. Undivided, as in the reference, it never exceeds .05 and every cosine
+    threshold would drop all. Any other mode is `weighted`. InvalidInputError unless there is a cosine for each text.
     """
     if len(cosines) != len(texts):
         raise InvalidInputError(
@@ -75,10 +70,10 @@ def hybrid(query: str, texts: Sequence[str], cosines: Sequence[float], mode: str
 
 
 def bm25(query: str, texts: Sequence[str]) -> list[float]:
-    """BM25 of each text for the words of the query, each counted once; 0 without a common word.
+    """Return BM25 of each text for the query's words, each counted once; 0 without a common word.
 
-    Tokens are lower-case letters and digits. Document frequency and mean length are those of `texts` alone;
-    idf = ln((N - n + .5) / (n + .5) + 1), which is never negative.
+    Tokens are lower-case letters and digits. Document frequency and mean length are those of `texts`; idf = ln((N - n +
+    .5) / (n + .5) + 1), which is never negative.
     """
     asked = dict.fromkeys(_tokens(query))
     counts = [Counter(_tokens(text)) for text in texts]
@@ -94,7 +89,7 @@ def bm25(query: str, texts: Sequence[str]) -> list[float]:
 
 
 def gram_likeness(query: str, text: str) -> float:
-    """Jaccard of the two texts' sets of three letters in a row, in [0, 1]: finds misspelt and inflected words."""
+    """Return the Jaccard similarity of two texts' letter trigrams, in [0, 1], for misspelt and inflected words."""
     asked, held = _grams(query), _grams(text)
     return len(asked & held) / len(asked | held) if asked and held else 0.0
 
@@ -104,19 +99,19 @@ def _tokens(text: str) -> list[str]:
 
 
 def _grams(text: str) -> set[str]:
-    """Each run of three characters; a shorter text is a gram by itself."""
+    """Return the character trigrams; a shorter text is a gram by itself."""
     lowered = text.lower().strip()
     return {lowered[start : start + GRAM] for start in range(max(1, len(lowered) - GRAM + 1))} - {""}
 
 
 def _scaled_hits(scores: Sequence[float]) -> list[float]:
-    """Min-max over what is above 0; the rest stays 0."""
+    """Scale values above 0 by min-max; the others stay 0."""
     scaled = iter(min_max([score for score in scores if score > 0]))
     return [next(scaled) if score > 0 else 0.0 for score in scores]
 
 
 def _reciprocal_ranks(scores: Sequence[float]) -> list[float]:
-    """1 / (60 + rank) with the best at rank 1; 0 for a score of 0, which the arm did not find."""
+    """Return 1 / (60 + rank), the best at rank 1; 0 for a score of 0, which the arm did not find."""
     first: dict[float, int] = {}
     for rank, score in enumerate(sorted(scores, reverse=True), start=1):
         first.setdefault(score, rank)
@@ -130,35 +125,30 @@ def _reciprocal_ranks(scores: Sequence[float]) -> list[float]:
 # 001's is a half-life that multiplies the score, 002's an e-fold whose value is blended with it.
 # After 30 days 001 leaves .5 of a score, while 002's recency is .368 and moves the score by its weight alone.
 
-E_FOLD_DAYS: Final = 30.0
-"""Days in which recency falls to 1/e."""
-HALF_LIFE_DAYS: Final = 30.0
-"""Days in which a score falls to its half."""
+E_FOLD_DAYS: Final = 30.0  # days in which recency falls to 1/e
+HALF_LIFE_DAYS: Final = 30.0  # days in which a score falls to its half
 
 
 def recency(age_days: float, e_fold: float = E_FOLD_DAYS) -> float:
-    """exp(-age / e_fold) in [0, 1]: 1 for what is new, .3679 after one e-fold.
+    """Return exp(-age / e_fold) in [0, 1]: 1 for new, .3679 after one e-fold.
 
-    A negative age, which clocks that disagree make, counts as 0. An e-fold that is not above 0 is InvalidInputError.
+    A negative age counts as 0. InvalidInputError for an e-fold not above 0.
     """
     _check_days(e_fold, "e_fold")
     return math.exp(-max(age_days, 0.0) / e_fold)
 
 
 def blend(relevance: float, recency_score: float, weight: float = RECENCY_WEIGHT) -> float:
-    """(1 - weight) * relevance + weight * recency: 0 is pure relevance, 1 pure recency.
-
-    A weight outside [0, 1] is InvalidInputError.
-    """
+    """Return (1 - weight) * relevance + weight * recency; InvalidInputError for a weight outside [0, 1]."""
     if not 0 <= weight <= 1:
         raise InvalidInputError(f"recency weight must be in [0, 1], not {weight!r}", field="weight", value=weight)
     return (1 - weight) * relevance + weight * recency_score
 
 
 def half_life_decay(score: float, age_days: float, half_life: float = HALF_LIFE_DAYS) -> float:
-    """score * exp(-ln 2 * age / half_life): the half of it after one half-life.
+    """Return score * exp(-ln 2 * age / half_life), half of it after one half-life.
 
-    A negative age counts as 0. A half-life that is not above 0 is InvalidInputError.
+    A negative age counts as 0. InvalidInputError for a half-life not above 0.
     """
     _check_days(half_life, "half_life")
     return score * math.exp(-math.log(2) * max(age_days, 0.0) / half_life)
@@ -177,11 +167,11 @@ SameMatter = Callable[[MemoryItem, MemoryItem], bool]
 
 
 def newer_first(items: Sequence[MemoryItem], same_matter: SameMatter) -> list[MemoryItem]:
-    """The same items, best first, a newer one before the one that it may have replaced where both answer as well.
+    """Return the items, best first, with newer ones before those that they may have replaced, if both answer as well.
 
-    An item moves up, past such as score about as much as it does, and in front of nothing that replaced it. Every item
-    keeps its own score, so that the scores of such a pair may rise. A link holds only between two of one matter of
-    which the newer was not told first; links that run in a circle tell nothing.
+    An item moves up past items that score about as much, but not past one that replaced it. Items keep their scores, so
+    the scores of such a pair may rise. A link counts only between items about one matter of which the newer was not
+    said first; circular links count as none.
     """
     older = _links(items, same_matter)
     if not older:
@@ -193,7 +183,7 @@ def newer_first(items: Sequence[MemoryItem], same_matter: SameMatter) -> list[Me
 
 
 def _links(items: Sequence[MemoryItem], same_matter: SameMatter) -> dict[str, frozenset[str]]:
-    """The ids that each item stands before, itself linked or by way of others, without circles."""
+    """Return the ids that each item precedes, by direct or indirect links, without circles."""
     here = {item.id: item for item in items}
     direct: dict[str, set[str]] = {}
     for item in items:
@@ -220,7 +210,7 @@ def _reached(start: str, direct: Mapping[str, set[str]]) -> set[str]:
 
 
 def _place(item: MemoryItem, ordered: Sequence[MemoryItem], older: Mapping[str, frozenset[str]]) -> int:
-    """Where the item goes in what stands already: at the end, or before the first that it may have replaced."""
+    """Return the item's place: at the end, or before the first that it may have replaced."""
     mine = older.get(item.id, frozenset())
     score = item.score or 0.0
     place = len(ordered)
@@ -237,21 +227,20 @@ def _place(item: MemoryItem, ordered: Sequence[MemoryItem], older: Mapping[str, 
 
 # Repeats: of wordings that say the same, only the best is told (five ways to like coffee are one memory).
 
-USER = "user"
-"""The subject of what is about the user, as it stands in slots."""
+USER = "user"  # the subject of what is about the user, as it stands in slots
 
 
-def without_repeats(told: Sequence[tuple[str, Slots | None]]) -> list[int]:
-    """The places of the texts that say something which none before them says.
+def without_repeats(texts: Sequence[tuple[str, Slots | None]]) -> list[int]:
+    """Return the places of the texts that add something to those before them.
 
-    Two say the same where they are about the user, and attribute and value are the same in canonical form, whatever the
-    wording: "User loves coffee" and "User is fond of coffee" do, "User visited Rome in 2021" and "in 2023" do not.
-    What is about others is left alone, because a subject's own details are not in its slots ("house number 7").
-    With each text come the slots that are known of it; for a None they are read. A text without any repeats nothing.
+    Two texts say the same if they are about the user, with equal canonical attribute and value, whatever the wording:
+    "User loves coffee" and "User is fond of coffee" do, "User visited Rome in 2021" and "in 2023" do not. Texts about
+    others always stay, because a subject's own details are not in its slots ("house number 7"). Each text comes with
+    its known slots; for None they are read. A text without slots repeats nothing.
     """
     said: set[tuple[str, str, bool]] = set()
     kept: list[int] = []
-    for place, (text, known) in enumerate(told):
+    for place, (text, known) in enumerate(texts):
         key = _key(known or _read(text))
         if key is None or key not in said:
             kept.append(place)
@@ -268,7 +257,7 @@ def _key(slots: Slots | None) -> tuple[str, str, bool] | None:
 
 @lru_cache(maxsize=4_096)
 def _read(text: str) -> Slots | None:
-    """The slots of a text that is about the user; without that word it cannot be, and need not be read."""
+    """Return the slots of a text about the user, which must contain that word."""
     if text.isascii() and USER not in text.lower():
         return None
     from perdure.pipeline.curation.rules.slots import read_slots  # its patterns take 50 ms to compile
@@ -285,12 +274,12 @@ Vector = NDArray[np.floating]
 def mmr(
     relevance: Sequence[float], vectors: Sequence[Vector | None] | Vector, limit: int, trade: float = TRADE
 ) -> list[int]:
-    """The places of at most `limit` candidates in the order of their selection, the most relevant first.
+    """Return the places of at most `limit` candidates in order of selection, the most relevant first.
 
-    Each next one has the greatest trade * relevance - (1 - trade) * (greatest cosine to one selected before), ties by
-    place (Carbonell and Goldstein 1998). With a trade of 1 that is the ranking by relevance. `vectors`: a row of any
-    length for each candidate, shape (n, d); a None, a row of zeros or one of another width than the first is like
-    nothing. O(n * d * limit). A trade outside [0, 1], a negative limit or a row too few is InvalidInputError.
+    Each next one maximises trade * relevance - (1 - trade) * (largest cosine to a selected one), ties by place
+    (Carbonell and Goldstein 1998). A trade of 1 is the ranking by relevance. `vectors` has a row of any length for each
+    candidate, shape (n, d); None, zeros, or another width than the first is similar to nothing. O(n * d * limit).
+    InvalidInputError for a trade outside [0, 1], a negative limit, or missing rows.
     """
     count = len(relevance)
     if not 0 <= trade <= 1:
@@ -318,7 +307,7 @@ def mmr(
 
 
 def _units(vectors: Sequence[Vector | None] | Vector) -> NDArray[np.float64]:
-    """The rows at length 1, and zeros for a candidate without a usable vector: shape (n, d)."""
+    """Return the rows at length 1, with zeros for a candidate without a usable vector: shape (n, d)."""
     width = next((len(vector) for vector in vectors if vector is not None), 0)
     rows = np.zeros((len(vectors), width))
     for place, vector in enumerate(vectors):

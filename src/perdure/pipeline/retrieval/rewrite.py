@@ -20,21 +20,15 @@ from perdure.pipeline.prompts import load
 #
 # Whether a query needs it, and what happens when a call fails, is for the caller to say.
 
-MAX_TOKENS: Final = 100
-"""Of an answer."""
-TEMPERATURE: Final = 0.1
-"""Of both calls."""
-TIMEOUT: Final = 30.0
-"""Seconds that a call may take; the port has no timeout for a single call, so it is held here."""
-REWRITE_MESSAGES: Final = 5
-"""How many messages before the query are shown."""
+MAX_TOKENS: Final = 100  # of an answer
+TEMPERATURE: Final = 0.1  # of both calls
+TIMEOUT: Final = 30.0  # seconds that a call may take; the port has no timeout for a single call, so it is held here
+REWRITE_MESSAGES: Final = 5  # how many messages before the query are shown
 MAX_MESSAGE_LENGTH: Final = 1000
 """Characters shown of each: a pasted document must not make a look-up dear, and its start says what it is."""
 MAX_ANSWER_LENGTH: Final = 500
 """Characters of a usable answer: 100 tokens have 400 to 500, a longer one did not keep to what was asked."""
-CHARACTERS_PER_TOKEN: Final = 5
-"""The same of another number of tokens."""
-
+CHARACTERS_PER_TOKEN: Final = 5  # the same of another number of tokens
 _SPOKEN = ("user", "assistant")
 # A chat template may put the opening tag into the prompt, and then the answer holds the closing one alone.
 _THOUGHTS = Pattern(
@@ -47,22 +41,19 @@ _QUOTES = ('""', "''", "``", "“”", "„“", "‘’", "«»", "「」")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calling:
-    """How the model is asked; None is the model's own setting."""
+    """The parameters of the model call; None is the model's own setting."""
 
     max_tokens: int | None = MAX_TOKENS
     temperature: float | None = TEMPERATURE
-    seconds: float | None = None
-    """What a call may take; None is `TIMEOUT`."""
-    longest: int = MAX_ANSWER_LENGTH
-    """Characters of a usable answer."""
+    seconds: float | None = None  # what a call may take; None is `TIMEOUT`
+    longest: int = MAX_ANSWER_LENGTH  # characters of a usable answer
 
 
 async def rewrite(llm: LLM, query: str, history: Sequence[Message], calling: Calling | None = None) -> str:
-    """The query as a question that can be searched for by itself, in one call.
+    """Return the query as a question that can be searched for by itself, with one model call.
 
-    The last five messages of user and assistant are shown to the model as quoted data. Without any, or for a query
-    without text, no call is made. An empty answer or one that is too long gives the query itself. A call that
-    fails, or takes longer than it may, is LLMError.
+    The model sees the last five messages of user and assistant as quoted data. Without messages or query text there is
+    no call. An empty or too long answer gives the query itself. LLMError if the call fails or takes too long.
     """
     earlier = [
         {"role": message.role, "content": message.content[:MAX_MESSAGE_LENGTH]}
@@ -75,16 +66,16 @@ async def rewrite(llm: LLM, query: str, history: Sequence[Message], calling: Cal
 
 
 async def hypothetical(llm: LLM, query: str, calling: Calling | None = None) -> str:
-    """A made-up answer to be embedded in place of the query, in one call: HyDE (Gao et al. 2022).
+    """Return a made-up answer to be embedded in place of the query, with one call: HyDE (Gao et al. 2022).
 
-    Stored facts are statements, and a statement lies nearer to them than a question does. It is never shown to anybody
-    as an answer. No call without text; what gives the query itself, and what LLMError, is as in `rewrite`.
+    Stored facts are statements, and a statement is nearer to them than a question. It is never shown as an answer. No
+    call without text; fallback and LLMError are as in `rewrite`.
     """
     return await _ask(llm, "hypothetical_answer", query, {"query": query}, calling)
 
 
 async def _ask(llm: LLM, prompt: str, query: str, data: dict[str, Any], calling: Calling | None) -> str:
-    """What the model says, or the query where that is of no use."""
+    """Return the model's answer, or the query if the answer is unusable."""
     if not query.strip():
         return query
     calling = calling or Calling()
@@ -104,7 +95,7 @@ async def _ask(llm: LLM, prompt: str, query: str, data: dict[str, Any], calling:
 
 
 def _sentence(answer: str) -> str:
-    """The first paragraph of an answer on one line, without thoughts, an announcing line and quotation marks."""
+    """Return an answer's first paragraph on one line, without thoughts, introduction and quotation marks."""
     lines = _THOUGHTS.sub("", answer).strip()
     first, *rest = _PARAGRAPHS.split(lines)
     if first.endswith(":") and rest:
@@ -116,11 +107,8 @@ def _sentence(answer: str) -> str:
     return inner.strip() if quoted and not set(inner) & {text[0], text[-1]} else text
 
 
-MAX_VAGUE_LENGTH = 20
-"""Characters up to which a query is taken as leaning on what came before."""
-EARLIER_MESSAGES = 3
-"""How many earlier messages of the user lend their key words."""
-
+MAX_VAGUE_LENGTH = 20  # characters up to which a query is taken as leaning on what came before
+EARLIER_MESSAGES = 3  # how many earlier messages of the user lend their key words
 _VAGUE = Pattern(r"^how much\??$|^what about|^and that|^this one", re.IGNORECASE)
 _WORD = Pattern(r"[^\W_][\w'’-]*")
 
@@ -132,7 +120,7 @@ def is_self_contained(query: str) -> bool:
 
 
 def key_terms(text: str) -> list[str]:
-    """The words of a text that carry its topic, in order, each once."""
+    """Return the topic words of a text, in order, each once."""
     stop = words("recall_stopwords.txt")
     seen: dict[str, str] = {}
     for match in _WORD.finditer(text):
@@ -143,7 +131,7 @@ def key_terms(text: str) -> list[str]:
 
 
 def with_history(query: str, history: Sequence[Message]) -> str:
-    """The query, and if it is not self-contained the key terms of the last three user messages, newest first."""
+    """Return the query, with the key terms of the last three user messages (newest first) if it needs them."""
     if is_self_contained(query):
         return query
     earlier = [message.content for message in reversed(history) if message.role == "user"][:EARLIER_MESSAGES]

@@ -1,8 +1,8 @@
-"""What the arms need of one scope, in memory: read from packed features, and kept up to date row by row.
+"""One scope's index in memory: read from packed features, and kept up to date row by row.
 
-Rows are units: a short memory is one, a long one has a unit for each passage. Unit 0 stands for "no neighbour" and is
-empty. A turn knows the turns next to it in time on its own track (the same scope values) within an hour. What does not
-depend on the question is computed when it is first asked for after a change.
+Rows are units: one for a short memory, one for each passage of a long one. Unit 0 is empty and stands for "no
+neighbour". A turn knows the turns next to it in time with the same scope values, within an hour. What does not depend
+on the question is computed on first use after a change.
 """
 
 from __future__ import annotations
@@ -32,35 +32,31 @@ from perdure.pipeline.retrieval.word_table import WordTable
 T = TypeVar("T")
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
-
 _MEMORY, _UNIT, _EMPTY = 420, 120, 8_000
 """Bytes that a memory, a unit and an index take beside the columns, as measured."""
-_AT_A_TIME = 256
-"""Windows measured together: 400 kB of vectors, which stay in the processor's cache."""
-_SEGMENTS = 8
-"""Postings are folded into one segment when there are more."""
+_AT_A_TIME = 256  # Windows measured together: 400 kB of vectors, which stay in the processor's cache
+_SEGMENTS = 8  # postings are folded into one segment when there are more
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Postings of units that came together: for each stem, in ascending order, the units that have it."""
+    """Postings of units added together: for each stem, in ascending order, its units."""
 
     stems: Keys
-    starts: NDArray[np.int64]
-    """Where each stem's postings begin; one more than there are stems."""
+    starts: NDArray[np.int64]  # where each stem's postings begin; one more than there are stems
     rows: NDArray[np.int32]
     counts: NDArray[np.uint16]
 
     @classmethod
     def of(cls, stems: Keys, rows: NDArray[np.int32], counts: NDArray[np.uint16]) -> _Segment:
-        """Postings in any order, those of a stem in ascending order of units."""
+        """Build from postings whose units ascend within each stem."""
         order = np.argsort(stems, kind="stable")
         ordered = stems[order]
         firsts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
         return cls(ordered[firsts], np.r_[firsts, len(ordered)], rows[order], counts[order])
 
     def find(self, stem: int) -> slice | None:
-        """Where a stem's postings stand."""
+        """Return where a stem's postings are."""
         place = int(np.searchsorted(self.stems, stem))
         if place == len(self.stems) or self.stems[place] != stem:
             return None
@@ -68,12 +64,12 @@ class _Segment:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take."""
+        """Return the bytes of the arrays."""
         return self.stems.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
     @property
     def every_stem(self) -> Keys:
-        """The stem of each posting."""
+        """Return the stem of each posting."""
         return np.repeat(self.stems, np.diff(self.starts))
 
 
@@ -85,8 +81,7 @@ class ScopeIndex:
         self.words = WordTable(dimension) if words is None else words
         self.ids: list[str] = [""]
         self.stamps: dict[str, str] = {}
-        self.speakers: dict[str, int] = {}
-        """Names of speakers, folded, with their numbers from 1."""
+        self.speakers: dict[str, int] = {}  # names of speakers, folded, with their numbers from 1
         self.alive_entries = 0
         self.dead_units = 0
         self._units: dict[str, tuple[int, int]] = {}
@@ -108,14 +103,13 @@ class ScopeIndex:
             if column not in (self._wholes, self._whole_of):
                 column.append(1 if column is self._norms else 0)
         self._previous = self._next = np.zeros(1, np.int32)
-        self._linked = True
-        """Whether `_previous` and `_next` are those of the units that are alive now."""
+        self._linked = True  # whether `_previous` and `_next` are those of the units that are alive now
         self._neighbours: list[Rows] | None = None
         self._prepared: dict[object, object] = {}
 
     # ------------------------------------------------------------------ changing
     def put(self, entry: Entry) -> None:
-        """Take a memory in, in place of what is held under its id."""
+        """Add a memory, replacing the one with its id."""
         self.words.learn(entry.words)
         vectors = np.zeros((1, self.dimension), np.float32)
         if entry.vector is not None:
@@ -128,9 +122,9 @@ class ScopeIndex:
             self._vectors.view[first : first + len(exact)] = exact
 
     def extend(self, ids: Sequence[str], batch: Batch, vectors: NDArray[np.float32]) -> None:
-        """Take memories in, in place of what is held under their ids; `words` has all of their words.
+        """Add memories, replacing those with their ids; `words` has all of their words.
 
-        `vectors`: of each memory's whole text, of length 1 or zeros, shape (memories, dimension).
+        `vectors` are those of the whole texts, of length 1 or zeros, shape (memories, dimension).
         """
         for id in ids:
             if id in self._units:
@@ -172,7 +166,7 @@ class ScopeIndex:
         self._changed(links=bool((heads["cues"] & TURN).any()))
 
     def remove(self, id: str) -> None:
-        """Let go of a memory; one that is not held is no error."""
+        """Remove a memory; an unknown id is no error."""
         held = self._units.pop(id, None)
         if held is None:
             return
@@ -186,7 +180,7 @@ class ScopeIndex:
     # ------------------------------------------------------------------ reading
     @property
     def size(self) -> int:
-        """Bytes that it takes without the words, which indexes share; roughly."""
+        """Return roughly its size in bytes, without the words, which indexes share."""
         arrays = sum(each.room for each in self._columns) + sum(each.nbytes for each in self._segments)
         beside = 0 if self._neighbours is None else sum(each.nbytes for each in self._neighbours)
         return _EMPTY + arrays + beside + _UNIT * len(self._alive) + _MEMORY * len(self.ids)
@@ -196,74 +190,74 @@ class ScopeIndex:
 
     @property
     def unvectored(self) -> list[str]:
-        """The words of the scope that have no vector yet."""
+        """Return the scope's words without a vector."""
         return self.words.without_vector(self._words.view)
 
     @property
     def alive(self) -> NDArray[np.bool_]:
-        """Which units are of a memory that is held."""
+        """Return which units belong to a current memory."""
         return self._alive.view
 
     @property
     def owner(self) -> NDArray[np.int32]:
-        """The place in `ids` of each unit's memory; ascending."""
+        """Return the place in `ids` of each unit's memory; ascending."""
         return self._owner.view
 
     @property
     def days(self) -> NDArray[np.float64]:
-        """When each unit was told, in days since 1970."""
+        """Return when each unit was said, in days since 1970."""
         return self._days.view
 
     @property
     def cues(self) -> NDArray[np.uint8]:
-        """The bits of each unit's memory."""
+        """Return the bits of each unit's memory."""
         return self._cues.view
 
     @property
     def temporal(self) -> NDArray[np.uint8]:
-        """How many words of time each unit's memory has."""
+        """Return the number of time words in each unit's memory."""
         return self._temporal.view
 
     @property
     def proper(self) -> NDArray[np.uint8]:
-        """How many proper nouns each unit's memory has."""
+        """Return the number of proper nouns in each unit's memory."""
         return self._proper.view
 
     @property
     def speaker(self) -> NDArray[np.int32]:
-        """The number of each unit's speaker, 0 for none."""
+        """Return the number of each unit's speaker, 0 for none."""
         return self._speaker.view
 
     @property
     def lengths(self) -> Floats:
-        """Stems of each unit."""
+        """Return the number of stems in each unit."""
         return self._lengths.view
 
     @property
     def vectors(self) -> Floats:
-        """The vector of each unit, zeros where there is none."""
+        """Return each unit's vector, zeros if missing."""
         return self._vectors.view
 
     @property
     def norms(self) -> Floats:
-        """The length of each unit's window vector."""
+        """Return the length of each unit's window vector."""
         self._link()
         return self._norms.view
 
     @property
     def wholes(self) -> tuple[Floats, Rows]:
-        """The vectors of long memories' whole texts, and the first units of these."""
+        """Return the vectors of long memories' whole texts, and the first units of these."""
         return self._wholes.view, self._whole_of.view
 
     @property
     def occurrences(self) -> tuple[NDArray[np.int32], Rows]:
-        """The numbers of the words of all units, one after another, and where each unit's begin."""
+        """Return the word numbers of all units one after another, and where each unit's begin."""
         return self._words.view, self._word_starts.view
 
     def neighbours(self) -> list[Rows]:
-        """The units before and after each unit: one, two and three before, then one, two and three after.
+        """Return the units before and after each unit: one, two and three before, then one, two and three after.
 
-        Empty where no unit has a neighbour, as among facts.
+        Empty if no unit has a neighbour, as among facts.
         """
         if self._neighbours is None:
             self._link()
@@ -275,7 +269,7 @@ class ScopeIndex:
         return self._neighbours
 
     def postings(self, stem: str) -> tuple[Rows, Floats]:
-        """The units that have a stem, and how often; dead ones among them."""
+        """Return the units with a stem, dead ones included, and its counts."""
         key = key_of(stem)
         found = [(each, place) for each in self._segments if (place := each.find(key)) is not None]
         if not found:
@@ -284,7 +278,7 @@ class ScopeIndex:
         return rows, np.concatenate([each.counts[place] for each, place in found]).astype(np.float32)
 
     def prepared(self, name: object, compute: Callable[[], T]) -> T:
-        """What `compute` makes of the index alone, kept under a name until the index changes."""
+        """Return what `compute` makes of the index alone, cached under a name until the index changes."""
         if name not in self._prepared:
             self._prepared[name] = compute()
         return self._prepared[name]  # type: ignore[return-value]
@@ -297,7 +291,7 @@ class ScopeIndex:
             self._linked = False
 
     def _add_vectors(self, batch: Batch, vectors: NDArray[np.float32], owners: Rows, firsts: Rows) -> None:
-        """The vectors of the units: of a short memory its own, of a long one its passages'."""
+        """Add the units' vectors: a short memory's own, a long one's passages'."""
         counts = batch.heads["units"]
         if not (counts > 1).any():
             self._vectors.extend(vectors)
@@ -325,7 +319,7 @@ class ScopeIndex:
         self._words.extend(numbers)
 
     def _fold(self) -> None:
-        """Fold the segments behind the largest one; that one too where they hold half as much as it does."""
+        """Merge the segments after the largest one, and that one too if they are at least half as large."""
         largest, *rest = sorted(self._segments, key=lambda each: -len(each.rows))
         if 2 * sum(len(each.rows) for each in rest) > len(largest.rows):
             self._segments = [_folded(self._segments)]
@@ -333,7 +327,7 @@ class ScopeIndex:
             self._segments = [largest, _folded([each for each in self._segments if each is not largest])]
 
     def _link(self) -> None:
-        """Bring the neighbours of turns up to date, and the lengths of the windows that this changes."""
+        """Update the neighbours of turns, and the window lengths that this changes."""
         if self._linked:
             return
         units = len(self._alive)
@@ -358,7 +352,7 @@ class ScopeIndex:
         self._measure(np.flatnonzero(changed))
 
     def _measure(self, units: Rows) -> None:
-        """Measure the window vectors of units."""
+        """Compute the window lengths of units."""
         for start in range(0, len(units), _AT_A_TIME):
             rows = units[start : start + _AT_A_TIME]
             total = self._vectors.view[rows]

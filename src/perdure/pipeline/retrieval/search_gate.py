@@ -15,9 +15,7 @@ from perdure.pipeline.lexicon import lines
 
 # Fact questions: whether a question is of general knowledge, which no memory answers, or of somebody's life.
 
-LONGEST = 160
-"""Characters beyond which a text is no plain question: what is told in it may well be known here."""
-
+LONGEST = 160  # characters beyond which a text is no plain question: what is told in it may well be known here
 _NUMBER = r"\(*-?\d[\d,.]*\)*"
 _SUM = Pattern(
     rf"(?:what(?:'s| is)|calculate|compute|how much is)?\s*{_NUMBER}(?:(?:\s*[+*^×÷]\s*|\s[-/x]\s){_NUMBER})+[\s=?]*",
@@ -29,8 +27,8 @@ _SUM = Pattern(
 def is_general(query: str) -> bool:
     """Whether a query asks for general knowledge: a capital, an inventor, a boiling point, a definition, a sum.
 
-    In doubt it does not: a memory that was looked for in vain costs little, one that was not looked for an answer. A
-    question that points at somebody or something known ("our", "that", "yesterday") is none, whatever it asks for.
+    In doubt it does not, because a needless search costs less than a missing memory. A question that refers to somebody
+    or something known ("our", "that", "yesterday") never does.
     """
     text = query.strip()
     if not text or len(text) > LONGEST:
@@ -47,16 +45,14 @@ def is_general(query: str) -> bool:
 
 @cache
 def _lexicon() -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
-    """The words that begin such a question, those that point at somebody's life, and what is asked for."""
+    """Return the words that begin such a question, that refer to somebody's life, and that are asked for."""
     entries = lines("fact_questions.txt")
     asking = frozenset(entry[1:].strip() for entry in entries if entry.startswith("?"))
     pointing = frozenset(entry[1:].strip() for entry in entries if entry.startswith("-"))
     return asking, pointing, tuple(f" {entry} " for entry in entries if entry[0] not in "?-")
 
 
-GREETING_LENGTH = 20
-"""Characters that a greeting may have; a longer text is never one."""
-
+GREETING_LENGTH = 20  # characters that a greeting may have; a longer text is never one
 _PERSONAL = Pattern(r"\b(?:my|mine|i|me|myself|im|ive)\b", re.IGNORECASE)
 _LETTERS = Pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DECORATION = Pattern(r"[\s!.,;:)(~^*'’\-]*")
@@ -65,8 +61,8 @@ _DECORATION = Pattern(r"[\s!.,;:)(~^*'’\-]*")
 def should_search(query: str, *, is_fact: bool = False, requires_tool: bool = False) -> bool:
     """Whether memory is searched for a query: true unless a rule of 001 §5 says otherwise.
 
-    `is_fact`: a classifier took it for a question of general knowledge, which a personal pronoun overrides.
-    `requires_tool`: a tool answers it, which nothing overrides.
+    `is_fact` is a classifier's verdict "general knowledge", which a personal pronoun overrides. With `requires_tool` a
+    tool answers it, which nothing overrides.
     """
     if requires_tool or is_greeting(query):
         return False
@@ -74,12 +70,12 @@ def should_search(query: str, *, is_fact: bool = False, requires_tool: bool = Fa
 
 
 def is_personal(query: str) -> bool:
-    """Whether a query speaks of its author: my, mine, I, me ("I'm" and its like hold an "I")."""
+    """Whether a query speaks of its author: my, mine, I, me (also "I'm" and similar)."""
     return _PERSONAL.search(query) is not None
 
 
 def is_greeting(query: str) -> bool:
-    """Whether a query is a greeting, thanks, goodbye or bare acknowledgement and nothing else."""
+    """Whether a query is only a greeting, thanks, goodbye or acknowledgement."""
     text = query.strip().lower()
     if not text or len(text) > GREETING_LENGTH or _DECORATION.fullmatch(_LETTERS.sub("", text)) is None:
         return False
@@ -91,7 +87,7 @@ def is_greeting(query: str) -> bool:
 
 @cache
 def _social() -> tuple[frozenset[tuple[str, ...]], frozenset[str]]:
-    """The openers, each as its words, and every word that may stand in a social message."""
+    """Return the openers, each as its words, and every word that a social message may contain."""
     entries = lines("reconcile_social.txt")
     openers = frozenset(tuple(entry[1:].split()) for entry in entries if entry.startswith("+"))
     return openers, frozenset(word for entry in entries for word in entry.removeprefix("+").split())
@@ -100,14 +96,13 @@ def _social() -> tuple[frozenset[tuple[str, ...]], frozenset[str]]:
 # --- Which type of memory comes first
 
 
-PROCEDURAL: Final = "procedural"
-"""The type of memories that say how something is done."""
+PROCEDURAL: Final = "procedural"  # the type of memories that say how something is done
 
 
 def how_to(query: str) -> bool:
     """Whether a query asks how something is done: how do I, how to, steps to, procedure, recipe for.
 
-    A question of a state that begins alike ("how do I take my coffee", "how do I feel") is none.
+    A similar question about a state ("how do I take my coffee", "how do I feel") does not.
     """
     asking, state = _phrases()
     text = _spaced(query)
@@ -117,10 +112,9 @@ def how_to(query: str) -> bool:
 
 
 def procedural_first(query: str, types: Sequence[str | None]) -> list[int]:
-    """The places of all memories in the order in which they are looked through, by the type of each.
+    """Return the places of all memories in search order, from the type of each.
 
-    For a how-to query those of type `procedural` come first, each part in the order given; for any other query
-    nothing moves.
+    For a how-to query type `procedural` comes first, otherwise nothing moves.
     """
     places = list(range(len(types)))
     if how_to(query):
@@ -130,7 +124,7 @@ def procedural_first(query: str, types: Sequence[str | None]) -> list[int]:
 
 @cache
 def _phrases() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What asks for a procedure, and what only begins like it; between spaces, so that only whole words are met."""
+    """Return phrases that ask for a procedure, and those that only look like it, each between spaces."""
     entries = lines("recall_howto.txt")
     asking = (_spaced(entry) for entry in entries if not entry.startswith("-"))
     state = (_spaced(entry) for entry in entries if entry.startswith("-"))
@@ -139,7 +133,7 @@ def _phrases() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _spaced(text: str) -> str:
-    """The words in lower case with a space on each side, without accents, which are often left out in questions."""
+    """Return the words in lower case between spaces, without accents, which questions often lack."""
     plain = without_accents(text.lower().replace("’", "'"))
     words = split_words(plain, joined_by="'", underscore=True)
     return f" {' '.join(words)} "

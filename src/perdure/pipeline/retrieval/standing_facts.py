@@ -7,21 +7,20 @@ from functools import cache
 
 from perdure.pipeline.lexicon import lines
 
-LONGEST_SUBJECT = 40
-"""Characters before the verb: "User", or a name."""
+LONGEST_SUBJECT = 40  # characters before the verb: "User", or a name
 
 
 def is_standing(fact: str) -> bool:
     """Whether a fact tells how its subject wants to be answered: "User wants the assistant to reply in French".
 
-    It is a wish, and of the assistant, of its answers, or of how to be called; so "User prefers tea" is none.
+    It is a wish about the assistant, its answers, or how to be called; "User prefers tea" is not.
     """
     return _pattern().match(fact) is not None
 
 
 @cache
 def verbs_of_answering() -> frozenset[str]:
-    """Verbs that tell an assistant in which way to answer: "reply in French" changes "answer in German"."""
+    """Return verbs for ways of answering: "reply in French" changes "answer in German"."""
     return frozenset(entry[1:] for entry in lines("standing_facts.txt") if entry.startswith("="))
 
 

@@ -60,8 +60,7 @@ _AFTER_MONTH = Pattern(
     rf"(?:,? ?(?:of |del? )?(?P<year>{_YEAR})\b)?",
     re.IGNORECASE,
 )
-REACH = 24
-"""Characters before a date that may belong to it."""
+REACH = 24  # characters before a date that may belong to it
 _BARE_YEAR = Pattern(rf"(?<![\w.,$€£/-])(?P<year>{_YEAR})\b(?![-/:.,]\d|%)")
 _WORD_BEFORE = Pattern(r"([^\W\d_]+)(?: the)?[ -]$")
 _MONTH_BEFORE = Pattern(rf"([^\W\d_]+)(?: {_YEAR})? [^\W\d_]+ $")
@@ -71,19 +70,18 @@ _PART = Pattern(rf"\b(?P<part>{'|'.join(PARTS)})[ -]$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A date as far as it is written, at a place of a text; `month` 1 to 12, `days` the first and last day."""
+    """A date as far as it is written, at a place in a text; `month` 1 to 12, `days` the first and last day."""
 
     at: int
     end: int
     year: int | None
     month: int | None = None
     days: tuple[int, int] | None = None
-    season: bool = False
-    """`month` begins a season that is meant as a whole."""
+    season: bool = False  # `month` begins a season that is meant as a whole
 
 
 def written_dates(text: str) -> Iterator[Written]:
-    """The dates in a text with single spaces, in order, none within another."""
+    """Return the non-overlapping dates in a text with single spaces, in order."""
     found = [*_numeric(text), *_with_month(text), *_seasons(text), *_written_years(text)]
     reached = 0
     for date in sorted(found, key=lambda each: (each.at, -each.end)):
@@ -133,7 +131,7 @@ def _days(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _part(before: str, month: int, year: int | None) -> tuple[int, int] | None:
-    """The days that "early" or "the second week of" before a month picks out of it."""
+    """Return the days meant by "early" or "the second week of" before a month."""
     match = _PART.search(before)
     if match is None:
         return None
@@ -143,7 +141,7 @@ def _part(before: str, month: int, year: int | None) -> tuple[int, int] | None:
 
 
 def _is_month(name: str, kind: str, before: str, day: re.Match[str] | None) -> bool:
-    """Whether a month's name without a year is meant as one: not in "May I", "march on", "when did April call"."""
+    """Whether a month's name without a year means the month: not in "May I", "march on", "when did April call"."""
     if kind == "foreign":
         return False
     found = _WORD_BEFORE.search(before)
@@ -166,7 +164,7 @@ def _seasons(text: str) -> Iterator[Written]:
 
 
 def _written_years(text: str) -> Iterator[Written]:
-    """Years alone, after a word that shows them to be years and before nothing that they could count."""
+    """Yield bare years after a word that marks them as years, and not before something countable."""
     for match in _BARE_YEAR.finditer(text):
         lead = _WORD_BEFORE.search(text[max(0, match.start() - REACH) : match.start()])
         if lead is None or lead[1].lower() not in pairs("recall_date_leads.tsv"):
@@ -182,7 +180,6 @@ def _is_counted(word: str) -> bool:
 
 
 Grain = Literal["day", "week", "month", "season", "year", "span"]
-
 LONGEST = 2_000
 """Characters of a question that are read: a longer one is a document, whose dates are not what is asked about."""
 
@@ -232,9 +229,9 @@ _FINENESS: dict[Grain, int] = {"day": 0, "week": 1, "month": 2, "season": 3, "sp
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time: from `start` until before `end`, aware UTC; an end that is None is open.
+    """A period from `start` until before `end`, aware UTC; an end of None is open.
 
-    With `month` (1 to 12) it is that month of whatever year, or `days` of it (first, last); both ends are None then.
+    With `month` (1 to 12) it is that month, or its `days` (first, last), of any year, and both ends are None.
     """
 
     start: datetime | None
@@ -245,13 +242,12 @@ class Window:
 
 
 def parse(question: str, reference: datetime | None) -> Window | None:
-    """The time that a question names, or None.
+    """Return the time that a question names, or None.
 
-    `reference` is the moment of asking (without a zone: UTC). Relative times ("last week") need it; a date without a
-    year ("in May") is the latest one not after it, and without it that month or day of whatever year. Of several
-    dates the finest counts, then the first. "5/7/2023" is read month first, "5.7.2023" day first, each the other way
-    round where only that is a date. A winter is named by its December. Nothing is read that may be another word:
-    "May I", "March on", "2000 dollars".
+    `reference` is the time of asking (without a zone: UTC). Relative times ("last week") need it; a date without a year
+    ("in May") is the latest one not after it, and without it that month or day of any year. Of several dates the finest
+    counts, then the first. "5/7/2023" is read month first, "5.7.2023" day first, each the other way round if only that
+    is a date. A winter is named by its December. Ambiguous words are not read: "May I", "March on", "2000 dollars".
     """
     text = " ".join(unicodedata.normalize("NFC", question[:LONGEST]).split())
     try:
@@ -262,7 +258,7 @@ def parse(question: str, reference: datetime | None) -> Window | None:
 
 
 def _calendar(text: str, now: datetime | None) -> Window | None:
-    """The window of the dates that the text writes out."""
+    """Return the window of the written dates."""
     dates = list(written_dates(text))
     for first, second in pairwise(dates):
         if _FROM.search(text[: first.at]) and _TO.fullmatch(text[first.end : second.at]):
@@ -277,7 +273,7 @@ def _calendar(text: str, now: datetime | None) -> Window | None:
 
 
 def _between(first: Written, second: Written, now: datetime | None) -> Window | None:
-    """From the first date to the end of the second; a year that stands beside one of them serves both."""
+    """Return the window from the first date to the end of the second; a year at one of them counts for both."""
     turned = int((first.month or 0) > (second.month or 12))
     if second.year is None and first.year is not None:
         second = replace(second, year=first.year + turned)
@@ -291,7 +287,7 @@ def _between(first: Written, second: Written, now: datetime | None) -> Window | 
 
 
 def _resolved(date: Written, text: str, now: datetime | None) -> Window | None:
-    """The window of one date, with the "last" or "this" before it."""
+    """Return the window of one date, with the "last" or "this" before it."""
     lead = _LAST.search(text[: date.at])
     if lead is None or now is None or date.year is not None:
         return _window(date, now)
@@ -315,7 +311,7 @@ def _window(date: Written, now: datetime | None) -> Window | None:
 
 
 def _in_year(month: int, days: tuple[int, int] | None, season: bool, year: int) -> Window | None:
-    """A month, a season that begins with it, or days of it, in a year; None if there is no such day."""
+    """Return a month, a season that begins with it, or days of it, in a year; None if there is no such day."""
     start = _first(year, month)
     if season:
         return Window(start, months_on(start, 3), "season")
@@ -333,7 +329,7 @@ def _grain(days: tuple[int, int] | None) -> Grain:
 
 
 def _beside(window: Window, before: str) -> Window | None:
-    """The window that the words before a date make of it: "since", "before", "two weeks before"."""
+    """Return the window with the words before a date: "since", "before", "two weeks before"."""
     if window.start is None or window.end is None:
         return None if _SIDE.search(before) else window  # "since March" of no year says nothing
     offset = _BESIDE.search(before)
@@ -358,7 +354,7 @@ def _beside(window: Window, before: str) -> Window | None:
 
 
 def _relative(text: str, now: datetime) -> Window | None:
-    """The window of the first relative time ("last week", "two days ago") as counted from `now`."""
+    """Return the window of the first relative time ("last week", "two days ago"), counted from `now`."""
     found = _RELATIVE.search(text)
     if found is None:
         return None
@@ -377,7 +373,7 @@ def _relative(text: str, now: datetime) -> Window | None:
 
 
 def _ago(today: datetime, count: int, unit: str) -> Window:
-    """So long ago: the day; the seven days around it; the month; the year."""
+    """Return that long ago: the day; the seven days around it; the month; the year."""
     if unit == "day":
         day = today - timedelta(days=count)
         return Window(day, _next(day), "day")
@@ -391,7 +387,7 @@ def _ago(today: datetime, count: int, unit: str) -> Window:
 
 
 def _named(today: datetime, this: bool, span: str) -> Window | None:
-    """This or the last week (from Monday), weekend, month, year, season or weekday."""
+    """Return this or the last week (from Monday), weekend, month, year, season or weekday."""
     monday = today - timedelta(days=today.weekday())
     back = 0 if this else 1
     if span in ("week", "weekend"):
@@ -413,10 +409,10 @@ def _named(today: datetime, this: bool, span: str) -> Window | None:
 
 
 def closeness(window: Window, days: NDArray[np.float64]) -> NDArray[np.float32]:
-    """How close each moment is to a window: 1 inside, less outside as AROUND has it, else 0.
+    """Return the closeness of each time to a window: 1 inside, less outside by AROUND, else 0.
 
-    `days`: moments in days since 1970 (UTC), of any shape; NaN is a moment unknown and gives 0. The answer has the same
-    shape. A window of whatever year is held against its nearest year. Source: recall study, LoCoMo, see AROUND.
+    `days` are times in days since 1970 (UTC), of any shape, which the result has too; NaN is unknown and gives 0. A
+    window of any year is compared with its nearest year. Source: recall study, LoCoMo, see AROUND.
     """
     values = np.asarray(days, np.float64)
     if window.month is None:
@@ -439,7 +435,7 @@ def _closeness(window: Window, days: NDArray[np.float64]) -> NDArray[np.float32]
 
 
 def _moved(edge: datetime, units: int, grain: Grain) -> float:
-    """The day number of an edge so many months (month, season) or days on."""
+    """Return an edge's day number after so many months (month, season) or days."""
     if grain in ("month", "season"):
         try:
             return _day_number(months_on(edge, units))
@@ -449,7 +445,7 @@ def _moved(edge: datetime, units: int, grain: Grain) -> float:
 
 
 def _years(days: NDArray[np.float64]) -> Iterator[int]:
-    """The years that the moments stand in, with the one before and after each, inside the calendar."""
+    """Return the years of the times, with the one before and after each, inside the calendar."""
     inside = days[(days > -719_000) & (days < 2_900_000)]  # years 2 to 9909
     if not inside.size:
         return
@@ -460,7 +456,7 @@ def _years(days: NDArray[np.float64]) -> Iterator[int]:
 
 
 def temporal_words(text: str) -> int:
-    """How many expressions of time a text holds: dates, weekdays, "yesterday", "last week", "ago", "recently"."""
+    """Return the number of time expressions: dates, weekdays, "yesterday", "last week", "ago", "recently"."""
     spaced = " ".join(unicodedata.normalize("NFC", text).split())
     return sum(1 for _ in written_dates(spaced)) + _phrases_in(spaced, "recall_time_phrases.txt")
 
@@ -471,7 +467,7 @@ def asks_when(question: str) -> bool:
 
 
 def _phrases_in(text: str, name: str) -> int:
-    """How often phrases of a lexicon file stand in a text, word by word."""
+    """Count the phrases of a lexicon file in a text, word by word."""
     table = _phrases(name)
     found = split_words(text.lower(), joined_by="'’")
     return sum(
@@ -483,7 +479,7 @@ def _phrases_in(text: str, name: str) -> int:
 
 @cache
 def _phrases(name: str) -> dict[str, list[tuple[str, ...]]]:
-    """The phrases of a lexicon file, each as its words, by their first word."""
+    """Return the phrases of a lexicon file as words, by their first word."""
     table: dict[str, list[tuple[str, ...]]] = {}
     for line in lines(name):
         phrase = tuple(line.split())
@@ -492,7 +488,7 @@ def _phrases(name: str) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _number(word: str) -> int:
-    """How many "a few", "two" or "12" is; "a" is one, a couple two, a few three."""
+    """Return the number of "a few", "two" or "12"; "a" is one, a couple two, a few three."""
     last = word.lower().removesuffix(" of").split()[-1]
     if last.isdecimal():
         return int(last)
@@ -512,5 +508,5 @@ def _next(day: datetime) -> datetime:
 
 
 def _day_number(moment: datetime) -> float:
-    """Days since 1970."""
+    """Return days since 1970."""
     return (moment - _EPOCH) / timedelta(days=1)

@@ -1,8 +1,8 @@
 """Ranking constants, each with its reason; presets are frozen values made of them.
 
 `study` below is the ablation that the constants come from: evidence recall@10 on LoCoMo and BEAM-100K, fitted on half
-of the conversations and evaluated on the other. Results depend little on the weights: all times exp(N(0, .3)) costs
-.005. `benchmarks/locomo.py` and `benchmarks/beam.py` measure their worth today.
+of the conversations and evaluated on the other. Results depend little on the weights: multiplying all by exp(N(0, .3))
+costs .005. `benchmarks/locomo.py` and `benchmarks/beam.py` measure them today.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ LONG_WORDS = 90
 """Words above which a memory is long: its passages are searched, and neighbours say little of it (study: windows cost
 long messages .005 to .02, and passages of 90 words bring .04). An encoder reads some 190 words."""
 
-PASSAGE_WORDS = 90
-"""Words of a passage, at most (BEAM: 45 find as much and cost twice as many vectors)."""
-
+PASSAGE_WORDS = 90  # words of a passage, at most (BEAM: 45 find as much and cost twice as many vectors)
 SESSION_GAP = 1 / 24
 """Days between two turns above which they are no neighbours: a gap of an hour ends a session (study)."""
 
-RECENCY_WEIGHT: Final = 0.2
-"""Share of recency in a score that is blended with it."""
-TRADE: Final = 0.7
-"""The lambda of 002 §3: what relevance is worth against being unlike what was selected."""
+RECENCY_WEIGHT: Final = 0.2  # share of recency in a score that is blended with it
+TRADE: Final = 0.7  # the lambda of 002 §3: what relevance is worth against being unlike what was selected
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the three turns before and after a turn lend it, nearest first."""
+    """The weights of the three turns before and after a turn, nearest first."""
 
     before: tuple[float, float, float]
     after: tuple[float, float, float]
@@ -40,10 +36,7 @@ SHARES = Window((0.5, 0.3, 0.2), (0.3, 0.2, 0.1))
 FADING = Window((0.85, 0.75, 0.7), (0.75, 0.7, 0.65))
 """Of the best likeness of a word: it counts nearly whole where a neighbour has it (study)."""
 
-ANSWERED = 0.3
-"""Further share of the turn before where that asks: its words are what this turn speaks of (study)."""
-
-
+ANSWERED = 0.3  # further share of the turn before where that asks: its words are what this turn speaks of (study)
 AMONG_TURNS = 0.7
 """Turns of a talk go by the best turn in each arm, unless a fact beside them is better by more than this: then they
 have little to say (LoCoMo with the facts that it ships: .841 by the best of all, .843 with it)."""
@@ -51,38 +44,29 @@ have little to say (LoCoMo with the facts that it ships: .841 by the best of all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What each arm, divided by its best, and each signal is worth; a signal without its cue adds nothing."""
+    """The weight of each arm, divided by its best, and of each signal; a signal without its cue adds nothing."""
 
-    lexical: float = 0.3
-    """BM25F over the window (without it .841 for .846)."""
-    dense: float = 0.5
-    """Cosine to the window's mean vector, names taken out of the question (without it .816)."""
-    likeness: float = 1.0
-    """Each word of the question against the likest word in the window (without it .832)."""
-    speaker: float = 0.3
-    """The turn is of the one speaker whom the question names (without it .828)."""
-    date: float = 0.7
-    """The turn was told near the date in the question (without it .830)."""
-    question: float = -0.15
-    """The turn ends in a question mark: it asks and does not tell (without it .840)."""
-    temporal: float = 0.1
-    """The turn says when (two such words for the whole of it)."""
-    proper: float = 0.2
-    """The turn names places, people and things (three for the whole of it; without it .843)."""
+    lexical: float = 0.3  # BM25F over the window (without it .841 for .846)
+    dense: float = 0.5  # cosine to the window's mean vector, names taken out of the question (without it .816)
+    likeness: float = 1.0  # each word of the question against the likest word in the window (without it .832)
+    speaker: float = 0.3  # the turn is of the one speaker whom the question names (without it .828)
+    date: float = 0.7  # the turn was told near the date in the question (without it .830)
+    question: float = -0.15  # the turn ends in a question mark: it asks and does not tell (without it .840)
+    temporal: float = 0.1  # the turn says when (two such words for the whole of it)
+    proper: float = 0.2  # the turn names places, people and things (three for the whole of it; without it .843)
     directive: float = 1.0
     """A standing instruction near the question, where that asks for something to be done (BEAM .62 to .65)."""
-    preference: float = 0.7
-    """A preference, likewise."""
+    preference: float = 0.7  # a preference, likewise
     retold: float = -0.05
     """A fact where turns are searched too: it says again what one of them said (LoCoMo with the facts that it ships:
     .842 without, .843 with it and of the turns alone)."""
-    user: float = 0.15
-    """The user said it and an assistant answers: 78 % of BEAM's evidence is the user's."""
+    noted: float = -0.05  # a note beside a fact: of two that answer equally well the fact comes first
+    user: float = 0.15  # the user said it and an assistant answers: 78 % of BEAM's evidence is the user's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lexical:
-    """BM25F's constants; flatter than text search has them, for turns are short (study: 1.2 and .75 give +-.003)."""
+    """BM25F's constants; flatter than for text search, because turns are short (study: 1.2 and .75 give +-.003)."""
 
     k1: float = 0.9
     b: float = 0.4
@@ -98,7 +82,5 @@ class Ranking:
     """Of facts, of long messages and of what is said to an assistant: each says by itself what it is about, so that
     meaning counts more and single words less (BEAM .62 to .65). The three make as much together as those of `talk`."""
     lexical: Lexical = field(default_factory=Lexical)
-    long_whole: float = 0.4
-    """Share of a long memory's dense arm that its whole text has (BEAM W)..."""
-    long_passage: float = 0.3
-    """... and its best passage."""
+    long_whole: float = 0.4  # share of a long memory's dense arm that its whole text has (BEAM W)..
+    long_passage: float = 0.3  # ... and its best passage.

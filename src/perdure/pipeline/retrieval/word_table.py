@@ -1,4 +1,4 @@
-"""The words of all scopes that are in memory, each with the number and the vector that indexes share."""
+"""The words of all scopes in memory, each with the number and the vector that indexes share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from perdure.pipeline.retrieval.growing import Growing
 
 ASKED_BYTES = 8 * 2**20
 """Bytes of the likenesses of words that were asked for lately; the one asked for last is kept whatever it takes."""
-_WORD = 240
-"""Bytes that a word takes beside its vector, as measured: its text, its key and two places in dicts."""
+_WORD = 240  # bytes that a word takes beside its vector, as measured: its text, its key and two places in dicts
 
 
 class WordTable:
-    """Words with numbers from 1; number 0 stands for no word, and its vector is zeros. Threads may share it."""
+    """Words with numbers from 1; number 0 means no word, with a zero vector. Thread-safe."""
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
@@ -39,25 +38,25 @@ class WordTable:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, roughly, beside those of words that were asked for (ASKED_BYTES at most)."""
+        """Return roughly its size in bytes, without words of questions (at most ASKED_BYTES)."""
         return self._vectors.room + self._given.room + _WORD * len(self.texts)
 
     def number(self, key: int) -> int | None:
-        """The number of a word by its key; None where it is not here."""
+        """Return a word's number by its key; None if unknown."""
         return self._numbers.get(key)
 
     def unknown(self, keys: Iterable[int]) -> list[int]:
-        """Those of the keys whose words are not here."""
+        """Return the keys of unknown words."""
         return [key for key in keys if key not in self._numbers]
 
     def learn(self, words: Iterable[str]) -> None:
-        """Take in words without vectors; a word that is here already stays as it is."""
+        """Add words without vectors; known words stay unchanged."""
         with self._turn:
             new = {key: word for word in words if (key := key_of(word)) not in self._numbers}
             self._add(list(new), list(new.values()), np.zeros(len(new), np.bool_))
 
     def take_in(self, kept: KeptWords) -> None:
-        """Take in words that a store has, with the vectors that it has; those that are here stay as they are."""
+        """Add a store's words with their vectors; known words stay unchanged."""
         with self._turn:
             new = [place for place, key in enumerate(kept.keys) if key not in self._numbers]
             if len(new) < len(kept.keys):
@@ -73,7 +72,7 @@ class WordTable:
             self._add(kept.keys, kept.texts, kept.given)
 
     def give(self, vectors: Mapping[str, Vector]) -> None:
-        """Take in the vectors of words that are here without one."""
+        """Set the vectors of words without one."""
         with self._turn:
             given = self._given.view
             self._make_room()
@@ -89,7 +88,7 @@ class WordTable:
                 self._asked.clear()
 
     def _make_room(self) -> None:
-        """Have a vector of zeros for each word that has none."""
+        """Add zero vectors for words without one."""
         self._vectors.extend(np.zeros((len(self.texts) - len(self._vectors), self.dimension), np.float32))
 
     def _add(self, keys: Sequence[int], texts: Sequence[str], given: NDArray[np.bool_]) -> None:
@@ -100,23 +99,23 @@ class WordTable:
         self._missing += len(keys) - int(given.sum())
 
     def without_vector(self, numbers: NDArray[np.integer]) -> list[str]:
-        """The words among these numbers, each once, that have no vector yet."""
+        """Return the words of these numbers that have no vector yet, each once."""
         if not self._missing:
             return []
         lacking = np.unique(numbers[~self._given.view[numbers]])
         return [self.texts[number] for number in lacking.tolist()]
 
     def vector(self, word: str) -> Vector | None:
-        """The vector of a word, where it is here and has one."""
+        """Return a word's vector, or None."""
         number = self._numbers.get(key_of(word))
         return self._vectors.view[number] if number is not None and self._given.view[number] else None
 
     def numbers_of(self, keys: Keys) -> NDArray[np.int32]:
-        """The numbers of keys whose words are all here."""
+        """Return the numbers of keys whose words are all known."""
         return np.array([self._numbers[key] for key in keys.tolist()], np.int32)
 
     def likeness(self, word: str, vector: Vector) -> NDArray[np.float32]:
-        """How like a word is to each word here, in [0, 1], by number; shape (len + 1,)."""
+        """Return a word's likeness to each known word, in [0, 1], by number; shape (len + 1,)."""
         with self._turn:
             known = self._asked.get(word)
             start = 0 if known is None else len(known)

@@ -10,12 +10,12 @@ SHARED_PREFIX = 4
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-case words and numbers without diacritics, in order."""
+    """Return lower-case words and numbers without diacritics, in order."""
     return split_words(without_accents(text.casefold()))
 
 
 def word_score(query: str, text: str) -> float:
-    """The share in [0, 1] of the query's topic words that the text holds, in whole or by their stem."""
+    """Return the share in [0, 1] of the query's topic words that the text contains, as written or by stem."""
     stop = words("recall_stopwords.txt")
     asked = [token for token in dict.fromkeys(tokens(query)) if token not in stop] or tokens(query)
     held = set(tokens(text))

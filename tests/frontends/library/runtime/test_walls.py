@@ -134,7 +134,10 @@ def test_a_fact_of_the_runtime_is_a_memory_everywhere_with_the_same_history(open
         assert [item.id for item in memory.get_all(**scope).results] == [ids["fact"]]
     assert memory.search("red roses", user_id="ben").results == []
     absence = memory.why_not(ids["my own"], "red roses", user_id=ANA)
-    assert (absence.reason, absence.sentence) == ("kind", "it is one of the my own, and facts and files are searched")
+    assert (absence.reason, absence.sentence) == (
+        "kind",
+        "it is one of the my own, and facts, notes and files are searched",
+    )
     item = memory.get(ids["fact"])
     assert item is not None
     assert (item.memory, item.metadata["tags"], item["content"]) == (

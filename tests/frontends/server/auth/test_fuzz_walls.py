@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from perdure.domain.access import Caller
 from perdure.domain.scope import Scope
 from perdure.frontends.server.middleware.auth import AuthMiddleware
+from perdure.frontends.server.routes.mcp import METHODS, PATHS
 from tests.frontends.gateway.scripts import Reply, completion
 from tests.frontends.gateway.upstream import Upstream, upstream
 from tests.frontends.server.hostile import (
@@ -125,7 +126,8 @@ def test_the_fuzzer_knows_every_route_and_all_that_each_takes(world: World) -> N
     passed_on = {f"{method} /{{path}}" for method in ("GET", "PUT", "POST", "PATCH", "DELETE")}
     below = {f"{version}/responses/{{response_id}}/{{rest}}" for version in ("/v1", "")}
     passed_on |= {f"{method} {path}" for method in ("GET", "POST", "DELETE") for path in below}
-    assert {each.label for each in world.operations} == routed(world.server.app) - PAGES - passed_on
+    tools = {f"{method} {path}" for method in METHODS for path in PATHS}  # tests/frontends/mcp/test_http.py
+    assert {each.label for each in world.operations} == routed(world.server.app) - PAGES - passed_on - tools
     missing = {each.label: unknown(each) for each in world.operations if unknown(each)}
     assert not missing, f"say in hostile.KNOWN what a stranger would put there: {missing}"
 

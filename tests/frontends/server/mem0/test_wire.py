@@ -44,6 +44,18 @@ def test_v1_add_search_list_delete(shared: Running, who: str) -> None:
     assert ask(shared, "GET", "/v1/memories/", params={"user_id": who})["results"] == []
 
 
+def test_notes_are_not_in_this_dialect(shared: Running, who: str) -> None:
+    """Its clients know one kind of memory: a statement."""
+    german = "Ich habe gestern den Vertrag bei der Stadtbibliothek unterschrieben."
+    ask(shared, "POST", "/v1/memories/", json={"messages": [{"role": "user", "content": german}], "user_id": who})
+    question = {"query": "Vertrag", "filters": {"user_id": who}}
+    for path in ("/v2/memories/search/", "/v3/memories/search/"):
+        assert not ask(shared, "POST", path, json=question).get("results")
+    assert ask(shared, "GET", "/v1/memories/", params={"user_id": who, **OLD})["results"] == []
+    ours = ask(shared, "POST", "/v1/memories/search/", json={"query": "Vertrag", "user_id": who})
+    assert [each["memory"] for each in ours["results"]] == [german], "the first version's route is perdure's own too"
+
+
 def test_v2_search_and_list(shared: Running, who: str) -> None:
     body = {"messages": "note of work", "user_id": who, "infer": False, "metadata": {"categories": ["work"]}}
     (event,) = ask(shared, "POST", "/v1/memories/", json=body)["results"]

@@ -361,3 +361,18 @@ def test_the_document_has_an_example_for_every_body_and_core_answer(server: Runn
     for name in ("FactsAdd", "FactsSearchBody", "UpdateBody", "SearchForm", "BatchForm", "FeedbackForm"):
         properties = document["components"]["schemas"][name]["properties"]
         assert any("examples" in each for each in properties.values()), name
+
+
+def test_notes_are_listed_by_their_kind(server: Running) -> None:
+    german = "Ich habe gestern den Vertrag bei der Stadtbibliothek unterschrieben."
+    answer = server.client.post("/v1/memories", json={"messages": german, "user_id": "ana"}).json()
+    assert (answer["results"], answer["notes"]) == ([], 1)
+
+    def listed(**more: str) -> Any:
+        return server.client.get("/v1/memories", params={"user_id": "ana", **more})
+
+    assert listed().json()["results"] == []
+    assert [each["memory"] for each in listed(kind="notes").json()["results"]] == [german]
+    refused = listed(kind="letters")
+    assert refused.status_code in (400, 422)
+    assert "kind" in refused.text

@@ -41,6 +41,7 @@ def facts(*turns: str) -> list[str]:
         "picture this: i'm 70, i live on a boat in croatia, three parrots",
         "so mozart was born in salzburg in 1756 and was only 35 when he died, wild",
         "DELETE FROM orders WHERE id=7; ran it without a backup. can i undo",
+        "what is this?\nUserWarning: Could not infer format, so each element will be parsed individually",
         "im so done today goodnight",
         "my friend sent this: I quit my job, I'm moving to Goa. thoughts?",
     ],

@@ -91,6 +91,7 @@ OTHER_MATTERS = {
         ("User's cat is white", "User's cat is black"),
         ("User's dad drives User to work on Mondays", "User walks to work"),
         ("User's daughter sleeps in the attic", "User's cat sleeps in the kitchen"),
+        ("Ilse plays the drums now", "Ilse also plays in the school orchestra now"),
     ],
 }
 

@@ -1,1 +1,1 @@
-"""Alembic migrations of the ledger; they travel inside the package."""
+"""The ledger's Alembic migrations, which are part of the package."""

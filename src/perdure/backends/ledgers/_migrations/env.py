@@ -1,4 +1,4 @@
-"""How Alembic runs the ledger's migrations: on the connection that the ledger hands over, in its transaction.
+"""Run the ledger's migrations on its own connection and transaction.
 
 Without one (`alembic revision --autogenerate` by hand) it opens the database of `-x url=...`.
 """

@@ -1,4 +1,4 @@
-"""What needs the driver of a PostgreSQL server: text, owners, failures, the care of the tables."""
+"""Driver-specific parts for PostgreSQL: text, owners, failures, table maintenance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARK = "\x1a"
 
 
 def escape(plain: str) -> str:
-    """Text without NUL, different for different texts."""
+    """Return text without NUL, different for different texts."""
     return plain.replace(_MARK, f"{_MARK}1").replace("\x00", f"{_MARK}0")
 
 
@@ -52,7 +52,7 @@ class _Loader(TextLoader):
 
 
 def hold_any_text(connection: psycopg.Connection[Any]) -> None:
-    """Let every text through this connection, there and back."""
+    """Let any text pass through this connection in both directions."""
     connection.adapters.register_dumper(str, _Dumper)
     connection.adapters.register_loader("text", _Loader)
 
@@ -70,22 +70,19 @@ _HELD = (
 _ALIVE = text(f"SELECT {_HELD})")
 _HELD_BY = text(f"SELECT {_HELD} AND pid = :pid)")
 _STAY = text("SELECT pg_advisory_xact_lock_shared(:key)")
-
-_LEFT_TO_THE_PARENT: list[psycopg.Connection[Any]] = []
-"""Connections that a forked process must neither use nor close."""
+_LEFT_TO_THE_PARENT: list[psycopg.Connection[Any]] = []  # connections that a forked process must neither use nor close
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
     owner: str
     connection: psycopg.Connection[Any]
-    pid: int
-    """Of the server's process that holds the lock."""
+    pid: int  # of the server's process that holds the lock
     let_go: weakref.finalize[[], PostgresOwners]
 
 
 class PostgresOwners(Owners):
-    """Owners of one schema; each has a connection beside the pool."""
+    """Owners in one schema; each has a connection outside of the pool."""
 
     def __init__(self, sessions: Sessions, schema: str) -> None:
         self._sessions = sessions
@@ -93,7 +90,7 @@ class PostgresOwners(Owners):
         self._claim: _Claim | None = None
 
     def claim(self) -> str:
-        """Connect, and take a fresh owner's lock; an earlier claim, which was lost, is forgotten."""
+        """Connect and lock a new owner id; an earlier, lost claim is dropped."""
         self._let_go()
         connection = self._sessions.connect()
         try:
@@ -110,7 +107,7 @@ class PostgresOwners(Owners):
         return owner
 
     def release(self) -> None:
-        """Unlock, and close the connection: the server would notice that alone a little later."""
+        """Unlock and close the connection, which the server would notice later by itself."""
         if self._claim is not None:
             with contextlib.suppress(psycopg.Error):
                 self._claim.connection.execute("SELECT pg_advisory_unlock_all()")
@@ -132,15 +129,12 @@ class PostgresOwners(Owners):
         return self._claim is None or not self._claim.connection.closed
 
     def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
-        """Whether the owner's connection, or a transaction of it that is not over yet, holds its lock."""
+        """Whether the owner's connection, or an unfinished transaction of it, holds its lock."""
         assert connection is not None, "only the database knows"
         return bool(_beneath(connection).execute(_ALIVE, self._halves(owner)).scalar_one())
 
     def vouch(self, owner: str, connection: Connection | Ask) -> None:
-        """Hold the owner's lock in this transaction too, and make sure that its connection holds it.
-
-        So nobody can take the owner for dead between here and the end of the transaction.
-        """
+        """Hold the owner's lock in this transaction too, so that nobody takes the owner for dead before its end."""
         claim = self._claim
         if claim is not None and claim.owner == owner:
             beneath = _beneath(connection)
@@ -156,13 +150,13 @@ class PostgresOwners(Owners):
         return lock_key(self._schema, "owner", owner)
 
     def _halves(self, owner: str) -> dict[str, int]:
-        """The key as `pg_locks` shows it (PostgreSQL, "pg_locks": the high half in classid, the low one in objid)."""
+        """Return the key as in `pg_locks` (PostgreSQL, "pg_locks": the high half in classid, the low one in objid)."""
         high, low = divmod(self._key(owner) % 2**64, 2**32)
         return {"high": high, "low": low}
 
 
 def _beneath(connection: Connection | Ask) -> Connection:
-    """SQLAlchemy's connection, of which every transaction on a server is one."""
+    """Return SQLAlchemy's connection of a transaction."""
     if not isinstance(connection, Ask):
         return connection
     assert connection.beneath is not None, "only a file is asked without SQLAlchemy"
@@ -211,7 +205,7 @@ def locked(name: str, lock_timeout: float) -> LedgerError:
 
 
 def damaged(error: BaseException | None) -> bool:
-    """Whether the server found bytes on its disk that it had not written."""
+    """Whether the server found corrupted bytes on its disk."""
     return getattr(error, "sqlstate", None) in _DAMAGED
 
 
@@ -241,14 +235,14 @@ JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema()
 
 
 def keep_no_samples(connection: Connection) -> None:
-    """Let the planner collect no values of columns that hold the user's text."""
+    """Keep the planner from sampling columns with the user's text."""
     for table, columns in _WORDS.items():
         changes = ", ".join(f"ALTER COLUMN {column} SET STATISTICS 0" for column in columns)
         connection.execute(text(f"ALTER TABLE {table} {changes}"))
 
 
 def check(connection: Connection) -> list[str]:
-    """Indexes that are not whole, and tables of which some row cannot be read; not inside of a transaction."""
+    """Return invalid indexes, and tables with unreadable rows; not inside a transaction."""
     sentences = [
         f"PostgreSQL finds the index {name} of the ledger unfinished: rebuild it (REINDEX)"
         for name in connection.execute(_BROKEN_INDEXES).scalars()
@@ -265,6 +259,6 @@ def check(connection: Connection) -> list[str]:
 
 
 def size(connection: Connection) -> int:
-    """Bytes of the tables, with indexes and what is kept aside."""
+    """Return the bytes of the tables with indexes and TOAST."""
     found: int = connection.execute(_SIZE).scalar_one()
     return found

@@ -1,8 +1,8 @@
-"""The ledger in a PostgreSQL database: for replicas on several machines. What is PostgreSQL's own, and nothing else.
+"""The ledger in a PostgreSQL database, for replicas on several machines.
 
-Erased text is gone from tables, indexes and the planner's samples once a scrub is done. What no client can reach: the
-server's write-ahead log until it is recycled, archives, backups and replicas, its query log if it keeps one, and blocks
-of its disk that are free. Their retention is the operator's.
+After a scrub, erased text is gone from tables, indexes and the planner's samples. Out of reach are the server's
+write-ahead log until it is recycled, archives, backups, replicas, a query log, and free disk blocks; their retention is
+the operator's.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 logger = logging.getLogger("perdure")
-
 _ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
 
 
 class PostgresLedger(SqlLedger):
     """A ledger in one schema of a PostgreSQL database (14 or newer), for any number of processes and machines.
 
-    Each open ledger holds one connection of its own beside the pool, on which its locks live and die. A pooler in
-    between must keep sessions (PgBouncer: `pool_mode = session`).
+    Each open ledger holds one connection outside of the pool, to which its locks are bound. A pooler in between must
+    keep sessions (PgBouncer: `pool_mode = session`).
     """
 
     name: ClassVar[str] = "postgres"
@@ -46,7 +45,7 @@ class PostgresLedger(SqlLedger):
     )
 
     class Settings(BaseModel):
-        """Where the database is, and how patient its writers are."""
+        """The database, and how long its writers wait."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
@@ -81,7 +80,7 @@ _TURNSTILES = Shared(threading.Lock)
 
 
 class PostgresDatabase(Database):
-    """One schema, with a small pool of connections. Writers take turns by an advisory lock, as SQLite's do."""
+    """One schema, with a small connection pool. Writers take turns by an advisory lock."""
 
     def __init__(self, settings: PostgresLedger.Settings) -> None:
         try:
@@ -113,14 +112,14 @@ class PostgresDatabase(Database):
 
     @property
     def identity(self) -> str:
-        """Host, port, database and schema as the address gives them; two spellings of a host are two identities."""
+        """Return host, port, database and schema; two spellings of a host are two identities."""
         return self._sessions.name
 
     def open(self) -> None:
         from sqlalchemy import create_engine
         from sqlalchemy.pool import QueuePool
 
-        with self._told():
+        with self._translated():
             try:
                 self._sessions.make_schema(self._writers)
             except ValueError as error:
@@ -168,15 +167,15 @@ class PostgresDatabase(Database):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         engine = self._opened().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with self._told(), engine.connect() as connection:
+        with self._translated(), engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self, *, durable: bool) -> Iterator[Connection]:
-        """The one writer of the schema, in READ COMMITTED: having waited for its turn it sees all that was written.
+        """Open a transaction of the schema's only writer, in READ COMMITTED: it sees all earlier writes.
 
-        A durable one commits as the server is set up to, at least with its own log flushed; others do not wait for
-        that. As there is one writer at a time, numbers become visible in their order, and nothing deadlocks.
+        A durable one commits with the server's settings, at least with its own log flushed; others do not wait for
+        that. With one writer at a time, numbers become visible in order, and nothing deadlocks.
         """
         from sqlalchemy import text
 
@@ -184,7 +183,7 @@ class PostgresDatabase(Database):
         if not self._turnstile.acquire(timeout=self._timeout):
             raise self._locked()
         try:
-            with self._told(), engine.connect() as connection:
+            with self._translated(), engine.connect() as connection:
                 begin = (
                     "SELECT set_config('synchronous_commit', CASE WHEN :durable THEN CASE current_setting("
                     "'synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END"
@@ -215,8 +214,8 @@ class PostgresDatabase(Database):
         return self._engine
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """The driver's errors end here, chain and all: their details may quote what is stored."""
+    def _translated(self) -> Iterator[None]:
+        """Map the driver's errors without their chain: their details may quote stored text."""
         from psycopg import Error
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -243,10 +242,10 @@ class PostgresDatabase(Database):
         cause = error.orig if isinstance(error, DBAPIError) else error
         if not isinstance(cause, psycopg.Error):
             return LedgerError(f"the ledger {self.identity} cannot be used: {type(cause).__name__}")
-        told = in_our_words(cause, self.identity, self._timeout)
+        known = in_our_words(cause, self.identity, self._timeout)
         if isinstance(error, DBAPIError) and error.connection_invalidated:
-            return ConnectionLostError(str(told))
-        return told
+            return ConnectionLostError(str(known))
+        return known
 
     def _locked(self) -> LedgerError:
         from perdure.backends.ledgers.postgres.driver import locked
@@ -261,14 +260,14 @@ class PostgresDatabase(Database):
         from perdure.backends.shared.postgres_service import rewrite
 
         self._opened()
-        with self._told(), self._sessions.connect() as connection:
+        with self._translated(), self._sessions.connect() as connection:
             return rewrite(connection, self._scrubbers, map(Identifier, metadata.tables), options="FULL")
 
     def check(self) -> list[str]:
         from perdure.backends.ledgers.postgres import driver
 
         engine = self._opened().execution_options(isolation_level="AUTOCOMMIT")
-        with self._told(), engine.connect() as connection:
+        with self._translated(), engine.connect() as connection:
             return driver.check(connection)
 
     def size(self) -> int:
@@ -278,5 +277,4 @@ class PostgresDatabase(Database):
             return driver.size(connection)
 
 
-_LEFT_TO_THE_PARENT: list[Engine] = []
-"""Pools that a forked process must neither use nor close."""
+_LEFT_TO_THE_PARENT: list[Engine] = []  # pools that a forked process must neither use nor close

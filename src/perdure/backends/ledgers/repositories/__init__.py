@@ -1,1 +1,1 @@
-"""What a ledger keeps beside history: jobs, keys, promotions, sessions, audit, the agent runtime."""
+"""The ledger's tables beside history: jobs, keys, promotions, sessions, audit, the agent runtime."""

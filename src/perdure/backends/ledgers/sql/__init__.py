@@ -1,1 +1,1 @@
-"""The ledger in SQL, for SQLite and PostgreSQL alike."""
+"""The ledger in SQL, for SQLite and PostgreSQL."""

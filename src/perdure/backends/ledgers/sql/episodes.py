@@ -1,4 +1,4 @@
-"""Episodes, the messages as they were said; and answers, cached values and fingerprints, which are kept for a while."""
+"""Episodes, the messages as they were said; and answers, cached values and fingerprints with a lifetime."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from perdure.domain.scope import Scope
 
 
 def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | None = None) -> int:
-    """Keep episodes whose ids are not known; how many those were."""
+    """Insert episodes with unknown ids; return how many."""
     known = known_ids(connection, episodes, [episode.id for episode in new])
     fresh = {episode.id: episode for episode in new if episode.id not in known}
     if not fresh:
@@ -46,13 +46,11 @@ def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | No
 
 @writes(Ledger.insert_episodes, within=None)
 def insert_episodes(tx: Transaction, episodes: Sequence[Episode]) -> int:
-    """Insert episodes that follow no batch; how many were new."""
     return add_episodes(tx.connection, episodes)
 
 
 @reads(Ledger.get_episodes)
 def get_episodes(tx: Transaction, ids: Sequence[str]) -> list[Episode]:
-    """Episodes by id, in the order asked."""
     rows = rows_with(tx.connection, select(episodes), episodes.c.id, ids)
     found = {row["id"]: episode_of(row) for row in rows}
     return [found[id] for id in ids if id in found]
@@ -62,7 +60,6 @@ def get_episodes(tx: Transaction, ids: Sequence[str]) -> list[Episode]:
 def list_episodes(
     tx: Transaction, scope: Scope, limit: int = 100, cursor: str | None = None, *, include_hidden: bool = False
 ) -> EpisodePage:
-    """One page, oldest told first."""
     check_limit(limit)
     query = select(episodes).where(*in_scope(episodes, scope))
     if not include_hidden:
@@ -87,7 +84,6 @@ def _read_cursor(cursor: str) -> tuple[str, int]:
 
 @reads(Ledger.recent_episodes)
 def recent_episodes(tx: Transaction, scope: Scope, limit: int, before: str | None = None) -> list[Episode]:
-    """The last visible ones, oldest first."""
     check_limit(limit)
     query = select(episodes).where(*in_scope(episodes, scope), episodes.c.hidden == 0)
     if before is not None:
@@ -98,7 +94,6 @@ def recent_episodes(tx: Transaction, scope: Scope, limit: int, before: str | Non
 
 @reads(Ledger.pending_episodes)
 def pending_episodes(tx: Transaction, scope: Scope, limit: int = 1000) -> list[Episode]:
-    """Those that wait to be extracted, in the order of keeping."""
     check_limit(limit)
     query = select(episodes).where(*in_scope(episodes, scope), episodes.c.pending == 1, episodes.c.hidden == 0)
     query = query.order_by(episodes.c.seq).limit(limit)
@@ -107,13 +102,11 @@ def pending_episodes(tx: Transaction, scope: Scope, limit: int = 1000) -> list[E
 
 @writes(Ledger.mark_extracted, durable=False)
 def mark_extracted(tx: Transaction, ids: Sequence[str]) -> None:
-    """They no longer wait."""
     change_with(tx.connection, update(episodes).values(pending=0), episodes.c.id, ids)
 
 
 @writes(Ledger.hide_episodes, within=None)
 def hide_episodes(tx: Transaction, ids: Sequence[str], hidden: bool = True) -> None:
-    """Hide or show."""
     change_with(tx.connection, update(episodes).values(hidden=int(hidden)), episodes.c.id, ids)
 
 
@@ -121,9 +114,7 @@ def hide_episodes(tx: Transaction, ids: Sequence[str], hidden: bool = True) -> N
 
 REMEMBERED_FOR = timedelta(hours=24)
 """How long an idempotency key answers: longer than any client retries, as payment interfaces have it."""
-CACHED_FOR = timedelta(days=30)
-"""How long cached values and fingerprints are kept."""
-
+CACHED_FOR = timedelta(days=30)  # how long cached values and fingerprints are kept
 _LIFETIMES = {"idempotency": REMEMBERED_FOR, "responses": CACHED_FOR, "fingerprints": CACHED_FOR}
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -138,25 +129,21 @@ _LOOKUPS = {table.name: _lookup(table) for table in (idempotency, responses)}
 
 
 def keep_answer(connection: Connection, answer: Remembered, batch: str | None, now: str) -> None:
-    """Keep the answer to a call."""
     _replace(connection, idempotency, answer.key, answer.scope, now, value=answer.result, batch_id=batch)
 
 
 @reads(Ledger.remembered)
 def remembered(tx: Transaction, key: str, scope: Scope) -> str | None:
-    """The answer that is still kept."""
     return _find(tx.connection, idempotency, key, scope, tx.now)
 
 
 @writes(Ledger.cache, durable=False)
 def cache(tx: Transaction, key: str, scope: Scope, value: str) -> None:
-    """Cache a value."""
     _replace(tx.connection, responses, key, scope, tx.now, value=value)
 
 
 @reads(Ledger.cached)
 def cached(tx: Transaction, key: str, scope: Scope) -> str | None:
-    """The cached value."""
     return _find(tx.connection, responses, key, scope, tx.now)
 
 
@@ -183,7 +170,6 @@ def _oldest(table: Table, now: str) -> str:
 
 @writes(Ledger.add_fingerprints, durable=False)
 def add_fingerprints(tx: Transaction, scope: Scope, fingerprints: Collection[str]) -> None:
-    """Remember fingerprints of injected text."""
     values, scope_text = sorted(set(fingerprints)), scope_key(scope)
     _drop_old(tx.connection, fingerprints_, tx.now)
     if values:
@@ -195,7 +181,6 @@ def add_fingerprints(tx: Transaction, scope: Scope, fingerprints: Collection[str
 
 @reads(Ledger.known_fingerprints)
 def known_fingerprints(tx: Transaction, scope: Scope, fingerprints: Collection[str]) -> set[str]:
-    """Those of the fingerprints that an overlapping scope has seen."""
     fresh = fingerprints_.c.created_at >= _oldest(fingerprints_, tx.now)
     query = select(fingerprints_.c.fingerprint, fingerprints_.c.scope).where(fresh)
     rows = rows_with(tx.connection, query, fingerprints_.c.fingerprint, sorted(set(fingerprints)))
@@ -205,16 +190,16 @@ def known_fingerprints(tx: Transaction, scope: Scope, fingerprints: Collection[s
 def cached_rows(
     connection: Connection, ids: Sequence[str], scope: Scope | None, cached_in: Scope | None = None
 ) -> list[tuple[Table, str, str]]:
-    """Which rows, as (table, key, scope), an erasure of these ids and this scope takes.
+    """Return the rows, as (table, key, scope), that an erasure of these ids and this scope deletes.
 
-    Of `cached_in` every cached value goes: what a model answered holds words of memories without naming them.
+    Of `cached_in` all cached values: a model's answer may repeat memories without naming them.
     """
     found = []
     for table, key in ((idempotency, "key"), (responses, "key"), (fingerprints_, "fingerprint")):
-        walls = [wall for wall in (scope, cached_in if table is responses else None) if wall is not None]
+        scopes = [each for each in (scope, cached_in if table is responses else None) if each is not None]
         columns = [table.c[key], table.c.scope, *([table.c.value] if "value" in table.c else [])]
         for row in connection.execute(select(*columns)):
-            overlapping = any(scope_of_key(row.scope).overlaps(wall) for wall in walls)
+            overlapping = any(scope_of_key(row.scope).overlaps(each) for each in scopes)
             if overlapping or ("value" in table.c and _mentions(row.value, ids)):
                 found.append((table, row[0], row.scope))
     return found
@@ -229,7 +214,7 @@ def _mentions(text: str, ids: Sequence[str]) -> bool:
 
 
 def drop_cached(connection: Connection, rows: Iterable[tuple[Table, str, str]]) -> int:
-    """Delete the rows that `cached_rows` found; how many."""
+    """Delete the rows of `cached_rows`; return how many."""
     count = 0
     for table, key, scope_text in rows:
         column = table.c.key if "key" in table.c else table.c.fingerprint

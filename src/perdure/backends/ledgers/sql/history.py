@@ -39,9 +39,9 @@ _LATER = (
 
 
 def _line_of_memory() -> ColumnElement[bool]:
-    """Rows of one memory, and of every memory that shares a lineage with it.
+    """Select rows of one memory, and of every memory that shares a lineage with it.
 
-    The first of a line may have been added before there was a line, and the line may bear its id.
+    The first of a line may predate the line, whose id may be its own.
     """
     lines = select(history.c.lineage_id).where(
         history.c.memory_id == bindparam("memory"), history.c.lineage_id.is_not(None)
@@ -59,7 +59,7 @@ _OF_MEMORY = select(history).where(_line_of_memory()).order_by(history.c.timesta
 
 
 def add_history(connection: Connection, changes: Sequence[tuple[Change, int, str]], batch: str | None) -> None:
-    """Add the rows of changes, each with its sequence number and its JSON; rows that exist are left as they are."""
+    """Add the rows of changes, each with its sequence number and JSON; existing rows stay unchanged."""
     floors = _last_times(connection, [change for change, _, _ in changes])
     rows = []
     for change, sequence, json_text in changes:
@@ -78,7 +78,7 @@ def _line(change: Change) -> list[str]:
 
 
 def _last_times(connection: Connection, changes: Sequence[Change]) -> dict[str, str]:
-    """The last timestamp of each memory and lineage that may have a history already."""
+    """Return the last timestamp of each memory and lineage that may already have a history."""
     fresh = (change.event == "ADD" and change.undoes is None and change.item.lineage_id is None for change in changes)
     keys = {key for change, new in zip(changes, fresh, strict=True) if not new for key in _line(change)}
     last: dict[str, str] = {}
@@ -91,7 +91,7 @@ def _last_times(connection: Connection, changes: Sequence[Change]) -> dict[str, 
 
 
 def record_history(connection: Connection, changes: Sequence[Change]) -> None:
-    """Add history for changes that no journal holds."""
+    """Add history for changes without a journal."""
     numbers = take_numbers(connection, "change", len(changes))
     add_history(
         connection,
@@ -102,7 +102,6 @@ def record_history(connection: Connection, changes: Sequence[Change]) -> None:
 
 @writes(Ledger.import_history, within=None)
 def import_history(tx: Transaction, records: Sequence[HistoryRecord]) -> int:
-    """Add records as they are, oldest first; how many were new."""
     known = known_ids(tx.connection, history, [record.id for record in records])
     fresh = {record.id: record for record in records if record.id not in known}
     if not fresh:
@@ -116,27 +115,23 @@ def import_history(tx: Transaction, records: Sequence[HistoryRecord]) -> int:
 
 @reads(Ledger.history)
 def of_memory(tx: Transaction, memory_id: str) -> list[HistoryRecord]:
-    """All records of a memory's line, in order."""
     return [history_record(row) for row in tx.connection.execute(_OF_MEMORY, {"memory": memory_id}).mappings()]
 
 
 @reads(Ledger.history_record)
 def one_record(tx: Transaction, event_id: str) -> HistoryRecord | None:
-    """One record."""
     row = tx.connection.execute(_ONE, {"event_id": event_id}).mappings().first()
     return None if row is None else history_record(row)
 
 
 @reads(Ledger.event)
 def one_change(tx: Transaction, event_id: str) -> Change | None:
-    """The change behind one record."""
     row = tx.connection.execute(_ONE, {"event_id": event_id}).mappings().first()
     return None if row is None or row["change"] is None else change_from_json(row["change"])
 
 
 @reads(Ledger.events)
 def changes_of(tx: Transaction, event_ids: Sequence[str]) -> dict[str, Change]:
-    """The changes behind records, by the records' ids."""
     query = select(history.c.id, history.c.change).where(history.c.change.is_not(None))
     rows = rows_with(tx.connection, query, history.c.id, event_ids)
     return {row["id"]: change_from_json(row["change"]) for row in rows}
@@ -144,14 +139,12 @@ def changes_of(tx: Transaction, event_ids: Sequence[str]) -> dict[str, Change]:
 
 @reads(Ledger.later_events)
 def later_records(tx: Transaction, memory_id: str, sequence: int) -> list[HistoryRecord]:
-    """Records of one memory after a sequence number."""
     rows = tx.connection.execute(_LATER, {"memory": memory_id, "after": sequence}).mappings()
     return [history_record(row) for row in rows]
 
 
 @reads(Ledger.events_since)
 def changes_since(tx: Transaction, scope: Scope, moment: str) -> list[Change]:
-    """Changes in a scope after a moment, newest first."""
     query = (
         select(history.c.change)
         .where(*in_scope(history, scope), history.c.timestamp > moment, history.c.change.is_not(None))
@@ -162,14 +155,13 @@ def changes_since(tx: Transaction, scope: Scope, moment: str) -> list[Change]:
 
 @reads(Ledger.events_of_scope)
 def page_of_scope(tx: Transaction, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
-    """Records of a scope after a sequence number."""
     check_limit(limit)
     query = select(history).where(*in_scope(history, scope), history.c.seq > after).order_by(history.c.seq).limit(limit)
     return [history_record(row) for row in tx.connection.execute(query).mappings()]
 
 
 def redact(connection: Connection, memory_ids: Sequence[str]) -> int:
-    """Take the text out of the rows of memories; how many rows still had it."""
+    """Remove the text from the rows of memories; return how many still had it."""
     gone = update(history).where(history.c.erased == 0)
     gone = gone.values(old_value=None, new_value=None, change=None, reason="", erased=1)
     return change_with(connection, gone, history.c.memory_id, memory_ids)
@@ -181,7 +173,6 @@ _CLEARED = select(marks.c.value).where(marks.c.name == CLEARED)
 
 
 def touched_since(tx: Transaction, scope: Scope, since: Mark) -> Touched:
-    """What happened since a mark."""
     given, now = marks_of_now(asking_on(tx.connection))
     cleared = tx.connection.execute(_CLEARED).scalar()
     # A mark from the future is of a ledger whose earlier copy this is.

@@ -1,4 +1,4 @@
-"""Jobs: put in beside the changes that they follow, taken by one living owner at a time, done, or tried again later."""
+"""Jobs: added with the changes that they follow, taken by one living owner at a time, done, or retried later."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ _OWNERS = (
 
 @writes(Jobs.add, within=lambda jobs: [job.scope for job in jobs])
 def add(tx: Transaction, jobs: Sequence[Job]) -> None:
-    """Insert jobs that follow no change; it fails where a lock over one of their scopes was lost."""
     add_jobs(tx, jobs)
 
 
 def add_jobs(tx: Transaction, new: Sequence[Job], batch: str | None = None) -> None:
-    """Put in jobs whose ids are not known; those of a batch wait until it is applied."""
+    """Insert jobs with unknown ids; those of a batch wait until it is applied."""
     if not new:
         return
     numbers = take_numbers(tx.connection, "desk", len(new))
@@ -72,13 +71,12 @@ def _row(job: Job, number: int, batch: str | None, now: str) -> dict[str, Any]:
 
 
 def release_jobs(connection: sa.Connection, batch: str) -> None:
-    """The batch is applied: its jobs can be taken."""
+    """Let the jobs of an applied batch be taken."""
     connection.execute(_RELEASE, {"batch": batch})
 
 
 @runs(Jobs.take)
 async def take(runner: Runner, kinds: Sequence[str], limit: int, scope: Scope | None = None) -> list[Job]:
-    """Take what is due; where nothing is due, this only reads."""
     now = runner.now()
     if not await runner.run_read(lambda tx: _is_due(tx, kinds, limit, scope)):
         return []
@@ -98,18 +96,15 @@ async def take(runner: Runner, kinds: Sequence[str], limit: int, scope: Scope | 
 
 
 def _is_due(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None) -> bool:
-    """Whether `Jobs.take` would find something; only reads, so that looking into an empty queue holds up no writer."""
+    """Whether `Jobs.take` would find something; only reads, so that an empty queue delays no writer."""
     check_limit(limit)
-    walls = {} if scope is None else scope.given()
-    asked = {**walls, "kinds": kinds, "dead": _dead(tx, kinds), "now": tx.now}
-    return tx.connection.execute(_due(tuple(walls)), asked).first() is not None
+    fields = {} if scope is None else scope.given()
+    asked = {**fields, "kinds": kinds, "dead": _dead(tx, kinds), "now": tx.now}
+    return tx.connection.execute(_due(tuple(fields)), asked).first() is not None
 
 
 def _take(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None) -> list[Job]:
-    """Take what is due, after what the dead had has been put back.
-
-    The database has one writer at a time, which waited for its turn and sees all that was taken before.
-    """
+    """Take due jobs after those of dead owners were returned; the database has one writer at a time."""
     for owner in _dead(tx, kinds):
         tx.connection.execute(sa.update(jobs).where(_held_by(owner)).values(state="pending", owner=None))
     other = jobs.alias()
@@ -137,7 +132,7 @@ def _held_by(owner: str) -> sa.ColumnElement[bool]:
 
 
 def _asked(table: sa.FromClause, kinds: Sequence[str], scope: Scope | None) -> list[sa.ColumnElement[bool]]:
-    """Of these kinds, behind these walls, and of changes that are applied."""
+    """Select jobs of these kinds and this scope whose changes are applied."""
     return [table.c.kind.in_(kinds), table.c.batch_id.is_(None), *in_scope(table, scope)]
 
 
@@ -146,17 +141,17 @@ def _waiting(table: sa.FromClause, now: str) -> list[sa.ColumnElement[bool]]:
 
 
 @cache
-def _due(walls: tuple[str, ...]) -> sa.Select[tuple[int]]:
-    """What is due behind walls of these names: each search asks, and making the question takes longer than asking."""
+def _due(fields: tuple[str, ...]) -> sa.Select[tuple[int]]:
+    """Select due jobs for these scope fields; cached, because building the query takes longer than running it."""
     kinds: sa.BindParameter[Any] = sa.bindparam("kinds", expanding=True)
     dead: sa.BindParameter[Any] = sa.bindparam("dead", expanding=True)
-    inside = [jobs.c[name] == sa.bindparam(name) for name in walls]
+    inside = [jobs.c[name] == sa.bindparam(name) for name in fields]
     asked = (jobs.c.kind.in_(kinds), jobs.c.batch_id.is_(None), *inside, jobs.c.not_before <= sa.bindparam("now"))
     return sa.select(jobs.c.seq).where(*asked, _free(dead)).limit(1)
 
 
 def _free(dead: Sequence[str] | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
-    """Taken by nobody who lives, and not waiting for another one of its memory and kind that is."""
+    """Select jobs that no living owner has, and that wait for no other job of their memory and kind."""
     other = jobs.alias()
     busy = sa.select(other.c.seq).where(
         other.c.memory_id == jobs.c.memory_id,
@@ -177,7 +172,7 @@ def _job(row: Row) -> Job:
 
 @writes(Jobs.done, durable=False)
 def done(tx: Transaction, ids: Sequence[str]) -> None:
-    """Let go of what this owner has; what another one took over meanwhile stays with that one."""
+    """Remove this owner's jobs; those taken over by another owner stay."""
     change_with(tx.connection, sa.delete(jobs).where(_held_by(tx.writer.owner)), jobs.c.id, ids)
 
 
@@ -212,7 +207,7 @@ def remove(tx: Transaction, memory_ids: Sequence[str]) -> int:
 
 
 def release_orphans(connection: sa.Connection) -> None:
-    """Let the jobs be taken whose batch the journal does not hold any more, because its memories were erased."""
+    """Let jobs be taken whose batch is gone from the journal, because its memories were erased."""
     connection.execute(sa.update(jobs).where(_is_orphan()).values(batch_id=None))
 
 
@@ -244,7 +239,7 @@ def next_due(tx: Transaction, kinds: Sequence[str]) -> str | None:
 
 
 def check(connection: sa.Connection) -> list[str]:
-    """Sentences about jobs that nobody could ever take."""
+    """Return sentences about jobs that nobody could ever take."""
     wrong = {
         "wait for a batch that the journal does not hold": _is_orphan(),
         "are being done by nobody": sa.and_(jobs.c.state == "processing", jobs.c.owner.is_(None)),

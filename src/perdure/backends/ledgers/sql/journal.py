@@ -1,4 +1,4 @@
-"""The journal, whose changes are on their way into a store, and the locks, by which writers take turns."""
+"""The journal of changes on their way into a store, and the locks for writers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ _MARK_APPLIED = (
     .values(state="applied", owner=bindparam("by"), boot_id=bindparam("boot"))
 )
 
+_DROP_APPLIED = delete(journal).where(journal.c.state == "applied")
+
 
 def _scopes(
     changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None, jobs: Iterable[Job]
 ) -> list[Scope]:
-    """The scopes that a write is about, and so one of which its lock covers."""
+    """Return the scopes of a write, one of which its lock covers."""
     return [
         *(change.item.scope for change in changes),
         *(Scope(**episode.scope) for episode in episodes),
@@ -100,19 +102,23 @@ def _one_batch(entries: Sequence[JournalEntry]) -> str | None:
 
 
 @writes(Ledger.applied, durable=False)
-def applied(tx: Transaction, batch_id: str) -> None:
+def applied(tx: Transaction, batch_id: str, synced: Sequence[str] | None = None) -> None:
     rows = tx.connection.execute(_BATCH, {"batch": batch_id}).all()
     if not rows:
         raise LedgerError(f"the journal holds no batch {batch_id!r}: it was abandoned, or its history is complete")
     changes = [(change_from_json(row.change), row.sequence, row.change) for row in rows]
     add_history(tx.connection, changes, batch_id)
-    tx.connection.execute(_MARK_APPLIED, {"batch": batch_id, "by": tx.writer.owner, "boot": tx.writer.boot_id})
+    if synced is None:
+        tx.connection.execute(_MARK_APPLIED, {"batch": batch_id, "by": tx.writer.owner, "boot": tx.writer.boot_id})
+    else:
+        change_with(tx.connection, delete(journal), journal.c.batch_id, [batch_id])
+        change_with(tx.connection, _DROP_APPLIED, journal.c.batch_id, synced)
     release_jobs(tx.connection, batch_id)
     hide_named(tx, [change for change, _, _ in changes])
 
 
 def hide_named(tx: Transaction, changes: Sequence[Change]) -> None:
-    """Hide the episodes that a DELETE names, and show those that another change names, in the order of the changes."""
+    """Hide the episodes that a DELETE names, and show those that another change names, in order."""
     for change in changes:
         if change.hides:
             hide_episodes(tx, change.hides, change.event == "DELETE")
@@ -155,8 +161,8 @@ def pending(tx: Transaction, store_identity: str) -> list[JournalEntry]:
 
 @writes(Ledger.synced, durable=False)
 def synced(tx: Transaction, store_identity: str, batch_ids: Sequence[str]) -> None:
-    applied = delete(journal).where(journal.c.store_identity == store_identity, journal.c.state == "applied")
-    change_with(tx.connection, applied, journal.c.batch_id, batch_ids)
+    dropped = _DROP_APPLIED.where(journal.c.store_identity == store_identity)
+    change_with(tx.connection, dropped, journal.c.batch_id, batch_ids)
 
 
 @writes(Ledger.record, within=_scopes_recorded)

@@ -1,4 +1,4 @@
-"""The ledger over any relational database: each method is one unit of work, run in a thread in one hop."""
+"""The ledger over any relational database: each method is one unit of work, run in a thread."""
 
 from __future__ import annotations
 
@@ -17,16 +17,7 @@ from weakref import WeakValueDictionary
 
 from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.ledgers.base import Held, Ledger, Mark, Touched
-from perdure.backends.ledgers.repositories.base import (
-    Audit,
-    Chains,
-    Jobs,
-    Keys,
-    Promotions,
-    RuntimeTables,
-    Sessions,
-    Settings,
-)
+from perdure.backends.ledgers.repositories import base as repositories
 from perdure.backends.ledgers.sql.transactions import (
     Database,
     Ticket,
@@ -46,9 +37,9 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """One object for each database, made on first use and kept as long as somebody holds it.
+    """One object for each database, created on first use and kept while in use.
 
-    A forked process begins with none: the threads that held their locks do not exist there.
+    A forked process starts with none, because it lacks the threads that held their locks.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -58,7 +49,7 @@ class Shared(Generic[T]):
             os.register_at_fork(after_in_child=self._forget)
 
     def of(self, identity: str) -> T:
-        """The database's object."""
+        """Return the database's object."""
         with self._guard:
             found = self._objects.get(identity)
             if found is None:
@@ -87,14 +78,14 @@ class Turn:
 
 
 class ScopeQueue:
-    """Places in the order of coming; every method may be called from any thread."""
+    """Places in order of arrival; methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._turns: list[Turn] = []
 
     def join(self, scope: Scope) -> Turn:
-        """A place at the end, granted at once if nothing stands in its way."""
+        """Add a place at the end; granted at once if nothing is in its way."""
         turn = Turn(scope)
         with self._guard:
             free = self._is_free(turn)
@@ -104,12 +95,12 @@ class ScopeQueue:
         return turn
 
     async def wait(self, turn: Turn) -> None:
-        """Return once the place is granted; one who is cancelled still has to leave."""
+        """Return once the place is granted; a cancelled caller must still leave."""
         if not turn.granted.done():
             await asyncio.wrap_future(turn.granted)
 
     def leave(self, turn: Turn) -> None:
-        """Give the place up, and grant those that it held back; doing it twice is no error."""
+        """Give the place up, and grant those that it blocked; doing it twice is no error."""
         with self._guard:
             if turn not in self._turns:
                 return
@@ -133,32 +124,30 @@ class ScopeQueue:
         return True
 
 
-QUEUES = Shared(ScopeQueue)
-"""The queue of each database in this process."""
+QUEUES = Shared(ScopeQueue)  # the queue of each database in this process
 
 
 # A lock on a scope: first a turn in this process, then a ticket among all that share the ledger.
 
 _FIRST_PAUSE = 0.002
-_LONGEST_PAUSE = 0.05
-"""Seconds between two looks at a lock that another process holds."""
+_LONGEST_PAUSE = 0.05  # seconds between two looks at a lock that another process holds
 
 
 class Tickets(Protocol):
-    """Where tickets come from; every method blocks."""
+    """The source of tickets; methods block."""
 
     def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket."""
 
     def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
-        """How a ticket stands by now."""
+        """Return the ticket's current state."""
 
     def leave(self, ticket: Ticket) -> None:
-        """Give a ticket back; never raises."""
+        """Return a ticket; never raises."""
 
 
 class ScopeLock(AbstractAsyncContextManager[Held]):
-    """One hold of one lock, for one `async with`."""
+    """One use of one lock, for one `async with`."""
 
     def __init__(self, queue: ScopeQueue, tickets: Tickets, scope: Scope, store: str | None) -> None:
         self._queue = queue
@@ -200,7 +189,7 @@ class ScopeLock(AbstractAsyncContextManager[Held]):
             return self._ticket
 
     def _leave(self) -> None:
-        """Give back ticket and turn, once, from any thread; a drawing of the ticket under way is waited for."""
+        """Return ticket and place, once, from any thread, after a running draw of the ticket."""
         with self._guard:
             if self._left:
                 return
@@ -214,10 +203,7 @@ class ScopeLock(AbstractAsyncContextManager[Held]):
 
 
 async def _surely(action: Callable[[], None]) -> None:
-    """Run a blocking action in a thread and return when it is done; it is done also where the caller is cancelled.
-
-    The action may be called twice.
-    """
+    """Run a blocking action in a thread to its end, also if the caller is cancelled; it may be called twice."""
     try:
         task = asyncio.get_running_loop().create_task(run_blocking(action))
     except RuntimeError:
@@ -243,50 +229,51 @@ class Repository:
 
 
 @implemented
-class SqlJobs(Repository, Jobs):
-    """Jobs, in a table."""
+class SqlJobs(Repository, repositories.Jobs):
+    """Jobs in a table."""
 
 
 @implemented
-class SqlKeys(Repository, Keys):
-    """API keys, in a table."""
+class SqlKeys(Repository, repositories.Keys):
+    """API keys in a table."""
 
 
 @implemented
-class SqlPromotions(Repository, Promotions):
-    """Promotions, in a table, updated by compare-and-set."""
+class SqlPromotions(Repository, repositories.Promotions):
+    """Promotions in a table, updated by compare-and-set."""
 
 
 @implemented
-class SqlAudit(Repository, Audit):
-    """The audit, in a table."""
+class SqlAudit(Repository, repositories.Audit):
+    """The audit in a table."""
 
 
 @implemented
-class SqlSettings(Repository, Settings):
-    """Settings, in a table."""
+class SqlSettings(Repository, repositories.Settings):
+    """Settings in a table."""
 
 
 @implemented
-class SqlSessions(Repository, Sessions):
-    """Sessions, in tables; after power loss, turns are read again and states are made again."""
+class SqlSessions(Repository, repositories.Sessions):
+    """Sessions in tables; after power loss, turns are read again and states are made again."""
 
 
 @implemented
-class SqlChains(Repository, Chains):
-    """Responses, in a table."""
+class SqlChains(Repository, repositories.Chains):
+    """Responses in a table."""
 
 
 @implemented
-class SqlRuntime(Repository, RuntimeTables):
-    """Records of agent runtimes, in a table for each noun."""
+class SqlRuntime(Repository, repositories.RuntimeTables):
+    """Records of agent runtimes, a table for each noun."""
 
 
 @implemented
 class SqlLedger(Transactions, Ledger):
-    """A ledger in a database that SQLAlchemy speaks.
+    """A ledger in a database that SQLAlchemy supports.
 
-    Most methods are functions beside this module, each of which names the one that it implements (`units`).
+    Most methods are functions in the modules beside this one, each of which names the method that it implements
+    (`units`).
     """
 
     jobs = property(SqlJobs)
@@ -303,31 +290,25 @@ class SqlLedger(Transactions, Ledger):
         self._queue = QUEUES.of(database.identity)
 
     def version(self) -> int | None:
-        """A number that is another one whenever anything was committed; None where that is not told so fast."""
         return None if self._writer is None else self._database.version()
 
     # ------------------------------------------------------------------ life
     @property
     def identity(self) -> str:
-        """The database's."""
         return self._database.identity
 
     @property
     def read_only(self) -> bool:
-        """Whether the database can only be read."""
         return self._writer is not None and self._database.read_only
 
     @property
     def owner(self) -> str:
-        """The id of this opening."""
         return self._open_writer().owner
 
     async def open(self) -> None:
-        """Connect, bring the tables up to date, claim an owner id."""
         await run_unit(self._open)
 
     async def close(self) -> None:
-        """Scrub if that was put off, give up locks and id, disconnect."""
         await run_unit(self._close)
 
     def _open(self) -> None:
@@ -399,7 +380,7 @@ class SqlLedger(Transactions, Ledger):
             logger.warning("ledger close failed; locks will expire with the process: %s", error)
 
     def forsake(self) -> None:
-        """This process was forked from the one that opened the ledger: leave everything to that one."""
+        """Leave everything to the parent process from which this one was forked."""
         # Locks may have been held by threads that this process does not have.
         self._opening = threading.Lock()
         self._drawing = threading.Lock()
@@ -408,7 +389,6 @@ class SqlLedger(Transactions, Ledger):
         self._database.forsake()
 
     async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:
-        """Return what happened since a mark; with None only the mark of now."""
         given, seen = await self.run_plain(lambda ask, _writer: marks_of_now(ask))
         if since == given:  # nothing was written anywhere; a batch on its way would have moved the counter
             return Touched(given, (), ())
@@ -424,7 +404,6 @@ class SqlLedger(Transactions, Ledger):
 
     # ------------------------------------------------------------------ erasure
     async def scrub(self) -> bool:
-        """Clean the bytes."""
         self._open_writer()
         return await run_unit(self._scrub)
 
@@ -442,12 +421,10 @@ class SqlLedger(Transactions, Ledger):
 
     # ------------------------------------------------------------------ locks
     def lock(self, scope: Scope, store_identity: str | None = None) -> AbstractAsyncContextManager[Held]:
-        """Hold off whoever overlaps."""
         return ScopeLock(self._queue, self, scope, store_identity)
 
     # ------------------------------------------------------------------ upkeep
     async def check(self) -> list[str]:
-        """What disagrees."""
         self._open_writer()
         return await run_unit(self._check)
 
@@ -462,7 +439,6 @@ class SqlLedger(Transactions, Ledger):
         return found or self._run(self._database.reading, upkeep.check)
 
     async def stats(self) -> dict[str, int]:
-        """How many rows of each kind."""
         return await run_unit(self._stats)
 
     def _stats(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""Records of agent runtimes: their tables, and how they are kept, found, changed, removed and taken when due.
+"""Records of agent runtimes: their tables, and how they are inserted, found, changed, deleted and taken when due.
 
-A table has a column for each field of a noun, and `seq`, the order in which records were kept. A change of one needs a
-migration beside it, as in `tables`.
+A table has a column for each field of a noun, and `seq`, the insertion order. A changed table needs a migration, as in
+`tables`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.runtime import R, Record, Task, camel, read_offset
 from perdure.domain.text.readable import shown
 
-COUNTER = "runtime"
-"""The counter that numbers records, and by which those who write them take turns."""
+COUNTER = "runtime"  # the counter that numbers records, and by which those who write them take turns
 
 
 def _blank(*names: str) -> list[sa.Column[Any]]:
-    """Text in which "" stands for none, so that none equals none in a unique index."""
+    """Return text columns where "" means none, so that none equals none in a unique index."""
     return [sa.Column(name, sa.Text, nullable=False, info={"blank": True}) for name in names]
 
 
@@ -142,7 +141,6 @@ sa.Index("idx_tasks_room_id", tasks.c.agent_id, tasks.c.room_id)
 sa.Index("idx_tasks_due", tasks.c.agent_id, tasks.c.due_at, **tables.rows_where("completed_at IS NULL"))
 
 cache = _numbered("cache", *tables.text_keys("agent_id", "key"), *_json("value"), *tables.big_integers("created_at"))
-
 logs = _numbered(
     "logs",
     *tables.text_keys("agent_id", "id"),
@@ -203,15 +201,15 @@ TABLES: Mapping[type[Record], sa.Table] = {
 
 
 def encode_tags(tags: Sequence[str], field: str) -> str:
-    """The tags as a JSON list; InvalidInputError names the field if one is no text that can be kept."""
+    """Return the tags as a JSON list; InvalidInputError names the field for a tag that cannot be stored."""
     return f"[{','.join(_piece(tag, field) for tag in tags)}]"
 
 
 def _piece(tag: str, field: str) -> str:
-    """A tag as JSON, its own brackets and commas escaped.
+    """Return a tag as JSON with its own brackets and commas escaped.
 
-    So a bracket or a comma before a quote is always the list's, and the quote begins a tag. Without that, `,` would be
-    found in `["[",":"]`. The database's own JSON would do but for SQLite, whose texts end at a NUL.
+    So a bracket or a comma before a quote always belongs to the list. Otherwise `,` would be found in `["[",":"]`.
+    SQLite's own JSON functions cannot be used, because its texts end at a NUL.
     """
     return tables.encode(tag, field).replace("[", "\\u005b").replace(",", "\\u002c")
 
@@ -238,7 +236,7 @@ def _holds(column: sa.Column[Any], value: Any) -> sa.ColumnElement[bool]:
 
 
 def pieces(where: Where) -> list[Where]:
-    """The same as several questions, where a list is longer than a database takes as parameters."""
+    """Split a query where a list is longer than the database allows as parameters."""
     for name, value in where.items():
         if isinstance(value, list):
             each_once = list(dict.fromkeys(value))
@@ -247,7 +245,7 @@ def pieces(where: Where) -> list[Where]:
 
 
 def asked(connection: sa.Connection, query: Query[Any], where: Where) -> list[sa.ColumnElement[bool]]:
-    """All that a question says, but for its order and its page."""
+    """Return the query's conditions, without order and page."""
     table = TABLES[query.noun]
     return [*conditions(table, where), *_timely(table, query), *_tagged(connection, table, query)]
 
@@ -272,13 +270,13 @@ def _tagged(connection: sa.Connection, table: sa.Table, query: Query[Any]) -> It
 
 
 def in_order(query: Query[Any]) -> Sequence[sa.ColumnElement[Any]]:
-    """The columns by which the answer is ordered."""
+    """Return the columns that order the result."""
     columns = order_columns(query)
     return [column.desc() for column in columns] if query.newest_first else columns
 
 
 def order_columns(query: Query[Any]) -> list[sa.Column[Any]]:
-    """What is compared, in rising order."""
+    """Return the sort key, ascending."""
     table = TABLES[query.noun]
     return [table.c.created_at if query.due is None else table.c.due_at, table.c.seq]
 
@@ -313,7 +311,6 @@ _HANGS_ON: Mapping[type[Record], Sequence[tuple[type[Record], str]]] = {
 
 
 def _stored(column: sa.Column[Any], value: Any) -> Any:
-    """A field's value as its column holds it."""
     if "tags" in column.info:
         return encode_tags(value, column.name)
     if "json" in column.info:
@@ -323,8 +320,7 @@ def _stored(column: sa.Column[Any], value: Any) -> Any:
     return int(value) if "flag" in column.info else value
 
 
-def _told(column: sa.Column[Any], value: Any) -> Any:
-    """The value of a field behind its column's."""
+def _loaded(column: sa.Column[Any], value: Any) -> Any:
     if "tags" in column.info:
         return tuple(tables.decode(value))
     if "json" in column.info:
@@ -342,7 +338,7 @@ def _row(record: Record, seq: int) -> dict[str, Any]:
 
 def _record(noun: type[R], row: tables.Row) -> R:
     columns = [column for column in TABLES[noun].c if column.name in noun.field_names()]
-    return noun(**{column.name: _told(column, row[column.name]) for column in columns})
+    return noun(**{column.name: _loaded(column, row[column.name]) for column in columns})
 
 
 @writes(RuntimeTables.add)
@@ -361,7 +357,6 @@ def add(tx: Transaction, records: Sequence[Record]) -> list[bool]:
 
 @runs(RuntimeTables.ensure)
 async def ensure(runner: Runner, records: Sequence[Record]) -> None:
-    """Insert the records that are missing; where none is, this only reads."""
     missing = await runner.run_read(lambda tx: _missing(tx, records))
     if missing:
         await runner.run_write(lambda tx: add(tx, missing), durable=True)
@@ -378,7 +373,6 @@ def _missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
 
 @writes(RuntimeTables.put)
 def put(tx: Transaction, record: Record) -> None:
-    """Keep, or replace; writers take turns by the counter."""
     table, (seq,) = TABLES[type(record)], tables.take_numbers(tx.connection, COUNTER, 1)
     key = key_of(type(record), {name: getattr(record, name) for name in record.KEY})
     tx.connection.execute(sa.delete(table).where(*key))
@@ -387,7 +381,6 @@ def put(tx: Transaction, record: Record) -> None:
 
 @reads(RuntimeTables.find)
 def find(tx: Transaction, query: Query[R]) -> list[R]:
-    """What is asked for, of a list of ids in several steps."""
     if query.limit is not None:
         tables.check_limit(query.limit)
     table, parts, skipped = TABLES[query.noun], pieces(query.where), read_offset(query.offset)
@@ -417,7 +410,7 @@ def change(tx: Transaction, noun: type[Record], key: Where, changes: Mapping[str
 
 def _check_fixed(noun: type[Record], row: tables.Row, changes: Mapping[str, Any]) -> None:
     for name in (*noun.KEY, *noun.FIXED):
-        stands = _told(TABLES[noun].c[name], row[name])
+        stands = _loaded(TABLES[noun].c[name], row[name])
         if name in changes and changes[name] != stands:
             raise InvalidInputError(
                 f"{camel(name)} of a {noun.noun()} stays as it is, {shown(stands)}: it cannot be "
@@ -439,14 +432,14 @@ def _remove(connection: sa.Connection, noun: type[Record], where: Where) -> int:
         columns = [table.c[name] for name in noun.KEY]
         for found in connection.execute(sa.select(*columns).where(*conditions(table, where))).mappings().all():
             for other, field in hanging:
-                walls = {"agent_id": found["agent_id"]} if "agent_id" in noun.KEY else {}
-                _remove(connection, other, {**walls, field: found["id"]})
+                owner = {"agent_id": found["agent_id"]} if "agent_id" in noun.KEY else {}
+                _remove(connection, other, {**owner, field: found["id"]})
     return connection.execute(sa.delete(table).where(*conditions(table, where))).rowcount
 
 
 @runs(RuntimeTables.take)
 async def take(runner: Runner, agent_id: str, id: str, due: int) -> Task | None:
-    """Take a due task; settle it again where the caller does not hear of it."""
+    """Take a due task; return it again if the caller is cancelled."""
     taken: list[Task] = []
 
     def unit(tx: Transaction) -> Task | None:
@@ -463,7 +456,7 @@ async def take(runner: Runner, agent_id: str, id: str, due: int) -> Task | None:
 
 
 def _take(tx: Transaction, agent_id: str, id: str, due: int) -> Task | None:
-    """Take one that is due and that nobody has who lives."""
+    """Take a due task that no living owner has."""
     tables.take_numbers(tx.connection, COUNTER, 1)  # for its row makes takers take turns
     query = Query(noun=Task, where={"agent_id": agent_id, "id": id}, due=due)
     here = asked(tx.connection, query, query.where)

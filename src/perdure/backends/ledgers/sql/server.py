@@ -1,4 +1,4 @@
-"""What a server keeps in the ledger: API keys, promotions, the audit, settings."""
+"""A server's repositories: API keys, promotions, the audit, settings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Table, delete, insert, or_, select, update
 
 from perdure.backends.ledgers.repositories.base import Audit, Keys, Promotions, Settings
+from perdure.backends.ledgers.sql import units
 from perdure.backends.ledgers.sql.tables import (
     Row,
     api_keys,
@@ -27,16 +28,6 @@ from perdure.backends.ledgers.sql.tables import (
     rows_with,
     take_numbers,
 )
-from perdure.backends.ledgers.sql.units import (
-    SETTINGS_PREFIX,
-    Transaction,
-    asking_on,
-    get_settings,
-    reads,
-    scope_key,
-    scope_of_key,
-    writes,
-)
 from perdure.domain.access import ApiKey, AuditEntry, Promotion, Vote
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
@@ -46,9 +37,9 @@ _KEY = ("id", "name", "digest", "hint", "role")
 _STANDS = api_keys.c.revoked_at.is_(None)
 
 
-@writes(Keys.add)
-def add_key(tx: Transaction, key: ApiKey) -> None:
-    """Keep a key; of two who ask for one name at once the second finds the first one's, for writers take turns."""
+@units.writes(Keys.add)
+def add_key(tx: units.Transaction, key: ApiKey) -> None:
+    """Insert a key; of two concurrent ones with one name the second fails, because writers take turns."""
     taken = select(api_keys.c.id).where(_STANDS, api_keys.c.name == key.name)
     if tx.connection.execute(taken).first() is not None:
         raise ConflictError(f"there is a key named {key.name!r} already: revoke it first, or choose another name")
@@ -57,30 +48,30 @@ def add_key(tx: Transaction, key: ApiKey) -> None:
         raise ConflictError(f"the key {key.name!r} has the id or the secret of an earlier one: make a fresh key")
     row: dict[str, Any] = fields_of(key, _KEY)
     row["seq"] = take_numbers(tx.connection, "desk", 1)[0]
-    row["walls"] = scope_key(key.walls)
+    row["walls"] = units.scope_key(key.walls)
     row["created_at"] = moment_of(key.created_at, "created_at") if key.created_at else tx.now
     row["revoked_at"] = moment_of(key.revoked_at, "revoked_at") if key.revoked_at else None
     tx.connection.execute(insert(api_keys), row)
 
 
 def _key(row: Row) -> ApiKey:
-    return ApiKey(**columns_of(row, (*_KEY, "created_at", "revoked_at")), walls=scope_of_key(row["walls"]))
+    return ApiKey(**columns_of(row, (*_KEY, "created_at", "revoked_at")), walls=units.scope_of_key(row["walls"]))
 
 
-@reads(Keys.find)
-def find_key(tx: Transaction, digest: str) -> ApiKey | None:
+@units.reads(Keys.find)
+def find_key(tx: units.Transaction, digest: str) -> ApiKey | None:
     row = row_of(tx.connection, api_keys, _STANDS, api_keys.c.digest == digest)
     return None if row is None else _key(row)
 
 
-@reads(Keys.list)
-def list_keys(tx: Transaction) -> list[ApiKey]:
+@units.reads(Keys.list)
+def list_keys(tx: units.Transaction) -> list[ApiKey]:
     return [_key(row) for row in tx.connection.execute(select(api_keys).order_by(api_keys.c.seq)).mappings()]
 
 
-@writes(Keys.revoke)
-def revoke_key(tx: Transaction, name_or_id: str, at: str) -> ApiKey:
-    """End a key; an id is looked for before a name."""
+@units.writes(Keys.revoke)
+def revoke_key(tx: units.Transaction, name_or_id: str, at: str) -> ApiKey:
+    """Revoke a key, found by id before name."""
     moment = moment_of(at, "at")
     for column in (api_keys.c.id, api_keys.c.name):
         row = row_of(tx.connection, api_keys, _STANDS, column == name_or_id)
@@ -90,8 +81,8 @@ def revoke_key(tx: Transaction, name_or_id: str, at: str) -> ApiKey:
     raise NotFoundError(f"there is no key {name_or_id!r}, or it is revoked already")
 
 
-@reads(Keys.any)
-def any_key(tx: Transaction) -> bool:
+@units.reads(Keys.any)
+def any_key(tx: units.Transaction) -> bool:
     return count_rows(tx.connection, api_keys) > 0
 
 
@@ -99,9 +90,9 @@ def any_key(tx: Transaction) -> bool:
 
 
 def _page(
-    tx: Transaction, table: Table, team: str, limit: int, after: str, **wanted: str | None
+    tx: units.Transaction, table: Table, team: str, limit: int, after: str, **wanted: str | None
 ) -> Iterable[RowMapping]:
-    """A team's rows that come after an id and have the wanted values, in order."""
+    """Return a team's rows after an id with the wanted values, in order."""
     check_limit(limit)
     query = select(table).where(table.c.team == team)
     if after:
@@ -120,8 +111,8 @@ _PROMOTION = ("id", "team", "item_id", "status", "from_level", "target_level", "
               "created_at", "decided_at")  # fmt: skip
 
 
-@writes(Promotions.put)
-def put_promotion(tx: Transaction, promotion: Promotion, was: Promotion | None = None) -> bool:
+@units.writes(Promotions.put)
+def put_promotion(tx: units.Transaction, promotion: Promotion, was: Promotion | None = None) -> bool:
     if was is None:
         if tx.connection.execute(select(promotions.c.id).where(promotions.c.id == promotion.id)).first() is not None:
             return False
@@ -150,15 +141,15 @@ def _promotion(row: Row) -> Promotion:
     return Promotion(**columns_of(row, _PROMOTION), votes=votes)
 
 
-@reads(Promotions.get)
-def get_promotion(tx: Transaction, id: str, team: str) -> Promotion | None:
+@units.reads(Promotions.get)
+def get_promotion(tx: units.Transaction, id: str, team: str) -> Promotion | None:
     row = row_of(tx.connection, promotions, promotions.c.id == id, promotions.c.team == team)
     return None if row is None else _promotion(row)
 
 
-@reads(Promotions.list)
+@units.reads(Promotions.list)
 def list_promotions(
-    tx: Transaction,
+    tx: units.Transaction,
     team: str,
     *,
     status: str | None = None,
@@ -171,14 +162,14 @@ def list_promotions(
 
 
 def worded_promotions(connection: Connection, item_ids: Sequence[str]) -> list[Promotion]:
-    """Promotions of these memories in which somebody has said something."""
+    """Return promotions of these memories with words in their votes."""
     rows = rows_with(connection, select(promotions).order_by(promotions.c.seq), promotions.c.item_id, item_ids)
     found = [_promotion(row) for row in rows]
     return [each for each in found if each.justification or any(vote.note is not None for vote in each.votes)]
 
 
 def redact_promotions(connection: Connection, item_ids: Sequence[str]) -> int:
-    """Take away what was said for and against moving memories that are erased: it may repeat them; how many."""
+    """Remove the words in votes about erased memories, which they may repeat; return how many promotions."""
     found = worded_promotions(connection, item_ids)
     for each in found:
         silent = replace(each, justification="", votes=tuple(replace(vote, note=None) for vote in each.votes))
@@ -189,8 +180,8 @@ def redact_promotions(connection: Connection, item_ids: Sequence[str]) -> int:
 _ENTRY = ("id", "at", "team", "actor", "action", "subject_id")
 
 
-@writes(Audit.add)
-def add_entries(tx: Transaction, entries: Sequence[AuditEntry]) -> None:
+@units.writes(Audit.add)
+def add_entries(tx: units.Transaction, entries: Sequence[AuditEntry]) -> None:
     if not entries:
         return
     numbers = take_numbers(tx.connection, "desk", len(entries))
@@ -205,9 +196,9 @@ def _entry(row: Row) -> AuditEntry:
     return AuditEntry(**columns_of(row, _ENTRY), details=decode(row["details"]))
 
 
-@reads(Audit.list)
+@units.reads(Audit.list)
 def list_entries(
-    tx: Transaction, team: str, *, subject_id: str | None = None, limit: int = 100, after: str = ""
+    tx: units.Transaction, team: str, *, subject_id: str | None = None, limit: int = 100, after: str = ""
 ) -> list[AuditEntry]:
     return [_entry(row) for row in _page(tx, audit, team, limit, after, subject_id=subject_id)]
 
@@ -215,15 +206,15 @@ def list_entries(
 # Settings that people change while a service runs: marks of the ledger, each an object of JSON.
 
 
-@writes(Settings.merge)
-def merge_settings(tx: Transaction, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+@units.writes(Settings.merge)
+def merge_settings(tx: units.Transaction, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     take_numbers(tx.connection, "desk", 1)  # for its row makes writers take turns
     merged = {
         key: value
-        for key, value in {**get_settings(asking_on(tx.connection), tx.writer, name), **values}.items()
+        for key, value in {**units.get_settings(units.asking_on(tx.connection), tx.writer, name), **values}.items()
         if value is not None
     }
     text = encode(merged, "settings")
-    tx.connection.execute(delete(marks).where(marks.c.name == SETTINGS_PREFIX + name))
-    tx.connection.execute(insert(marks), {"name": SETTINGS_PREFIX + name, "value": text})
+    tx.connection.execute(delete(marks).where(marks.c.name == units.SETTINGS_PREFIX + name))
+    tx.connection.execute(insert(marks), {"name": units.SETTINGS_PREFIX + name, "value": text})
     return merged

@@ -55,13 +55,13 @@ def drop_references(connection: Connection, places: Sequence[Place], owner_ids: 
 
 
 def naming(connection: Connection, place: Place, ids: Sequence[str]) -> list[str]:
-    """The owners of such places that name one of the ids."""
+    """Return the owners of such places that name one of the ids."""
     query = select(namings.c.owner_id).where(namings.c.place == place).distinct().order_by(namings.c.owner_id)
     return list(dict.fromkeys(row["owner_id"] for row in rows_with(connection, query, namings.c.named_id, ids)))
 
 
 def turns_naming(connection: Connection, ids: Sequence[str]) -> list[tuple[str, int]]:
-    """The turns that name one of the ids, by session and number."""
+    """Return the turns that name one of the ids, by session and number."""
     query = select(namings.c.owner_id, namings.c.number).where(namings.c.place == "turn").distinct()
     rows = rows_with(connection, query, namings.c.named_id, ids)
     return list(dict.fromkeys((row["owner_id"], row["number"]) for row in rows))
@@ -100,7 +100,7 @@ def _keep(tx: Transaction, said: Said) -> SessionTurn | None:
 def open_turn(  # noqa: PLR0917 - the transaction and what the port takes
     tx: Transaction, name: str, scope: Scope, episodes: Sequence[str], at: str, store: str = ""
 ) -> SessionTurn:
-    """Begin the next turn; of two who do so at once the second counts the first one's, for writers take turns."""
+    """Begin the next turn; concurrent calls get different numbers, because writers take turns."""
     moment, row = moment_of(at, "at"), _row_of(tx.connection, name, scope, store)
     id = session_id(name, scope, store) if row is None else row["id"]
     number = 1 if row is None else row["turns"] + 1
@@ -156,7 +156,7 @@ def _row(connection: Connection, id: str) -> Row | None:
 
 
 def _row_of(connection: Connection, name: str, scope: Scope, store: str) -> Row | None:
-    """The store's session of this name; else one of before stores were told apart, which goes on as this store's."""
+    """Return the store's session of this name, or an old one without a store, which becomes this store's."""
     ids = [session_id(name, scope, store), session_id(name, scope)]
     query = select(sessions).where(sessions.c.id.in_(ids), *_of(store))
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
@@ -164,19 +164,19 @@ def _row_of(connection: Connection, name: str, scope: Scope, store: str) -> Row 
 
 
 def _of(store: str | None) -> list[ColumnElement[bool]]:
-    """Those of a store, and those of none; without a store all."""
+    """Select the sessions of a store, and those without one; all without a store."""
     return [sessions.c.store.in_(("", store))] if store else []
 
 
 def _sessions(connection: Connection, rows: Sequence[Row], now: str) -> list[Session]:
-    """The sessions of rows, without the states that may not be shown."""
+    """Return sessions from rows, without the states that may not be shown."""
     kept = [row["id"] for row in rows if row["state"] is not None and row["state_until"] > now]
     shown = set(kept) - _of_hidden(connection, kept)
     return [_session(row, row["id"] in shown) for row in rows]
 
 
 def _of_hidden(connection: Connection, ids: Sequence[str]) -> set[str]:
-    """Which of these sessions have a state that was made of a message which is hidden now."""
+    """Return which of these sessions have a state with a hidden source message."""
     query = select(namings.c.owner_id).where(
         namings.c.place == "state", namings.c.named_id == messages.c.id, messages.c.hidden == 1
     )
@@ -216,7 +216,7 @@ def list_sessions(tx: Transaction, scope: Scope, limit: int = 100) -> list[Sessi
 async def idle(
     runner: Runner, before: str, limit: int = 100, scope: Scope | None = None, store: str | None = None
 ) -> list[Session]:
-    """List silent sessions; this writes only where it claims some for the store."""
+    """List silent sessions; writes only to take over those without a store."""
 
     def look(tx: Transaction) -> list[Session]:
         return _idle(tx, before, limit, scope, store)
@@ -239,7 +239,7 @@ def _idle(tx: Transaction, before: str, limit: int, scope: Scope | None, store: 
 
 
 def _claim(tx: Transaction, ids: Sequence[str], store: str) -> None:
-    """Sessions that are of no store are this one's from now on."""
+    """Assign sessions without a store to this one."""
     change_with(tx.connection, update(sessions).where(sessions.c.store == "").values(store=store), sessions.c.id, ids)
 
 
@@ -262,7 +262,7 @@ def end(tx: Transaction, session_id: str, at: str, *, silent_since: str | None =
 def put_state(
     tx: Transaction, session_id: str, state: Mapping[str, Any], until: str, *, episodes: Ids = (), memories: Ids = ()
 ) -> bool:
-    """Keep a state, unless what it was made of is erased by now; those whose time is over go."""
+    """Store a state, unless one of its sources is erased; expired states are deleted."""
     text, moment = encode(dict(state), "state"), moment_of(until, "until")
     old = select(sessions.c.id).where(sessions.c.state.is_not(None), sessions.c.state_until <= tx.now)
     _drop_states(tx.connection, tx.connection.execute(old).scalars().all())
@@ -277,7 +277,7 @@ def put_state(
 
 
 def _stand(connection: Connection, episodes: Sequence[str], memories: Sequence[str]) -> bool:
-    """Whether all these messages are there, and none of these memories was erased."""
+    """Whether all these messages exist, and none of these memories was erased."""
     if not are_there(connection, episodes):
         return False
     erased = select(history.c.id).where(history.c.erased == 1).limit(1)
@@ -294,7 +294,7 @@ def _drop_states(connection: Connection, ids: Sequence[str]) -> None:
 
 
 def check(connection: Connection) -> list[str]:
-    """Sentences about turns that are not counted, or are counted and not there."""
+    """Return sentences about turns and their counts that disagree."""
     there = (
         select(sessions.c.id)
         .outerjoin(session_turns, session_turns.c.session_id == sessions.c.id)
@@ -322,7 +322,7 @@ _LINK = ("id", "previous_id", "session", "model")
 
 @writes(Chains.put)
 def put_response(tx: Transaction, link: Link) -> None:
-    """Keep a response; of two who bring the same id the second finds the first one's, for writers take turns."""
+    """Store a response; of two concurrent ones with one id the second finds the first, because writers take turns."""
     row = {
         **fields_of(link, _LINK),
         **fields_of(link.scope, SCOPE_FIELDS),
@@ -376,7 +376,7 @@ def get_response(tx: Transaction, id: str, scope: Scope) -> Link | None:
 
 @reads(Chains.chain)
 def chain(tx: Transaction, id: str, scope: Scope) -> list[Link]:
-    """A response and its ancestors inside the scope, in one query however long the chain is."""
+    """Return a response and its ancestors in the scope, with one query."""
     columns = select(links.c.id, links.c.previous_id)
     line = columns.where(links.c.id == id, *in_scope(links, scope)).cte("line", recursive=True)
     # UNION drops a row that is there already, and so ends at a cycle.
@@ -406,12 +406,12 @@ def _ids_in(connection: Connection, table: Table, scope: Scope | None) -> list[s
 
 
 def count_responses(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
-    """How many responses go with a scope, or lose their text because they name one of the ids."""
+    """Count the responses that are deleted with a scope, or lose text because they name one of the ids."""
     return len({*_ids_in(connection, links, scope), *naming(connection, "link", ids)})
 
 
 def erase_responses(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
-    """Let go of a scope's responses, and of the text of those that name one of the ids; how many."""
+    """Delete a scope's responses, and the text of others that name one of the ids; return how many."""
     count = count_responses(connection, ids, scope)
     emptied = naming(connection, "link", ids)
     _empty(connection, emptied)
@@ -424,14 +424,14 @@ def ids_inside(connection: Connection, scope: Scope | None) -> list[str]:
 
 
 def count_sessions(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
-    """How many sessions go with a scope, or lose a state that was made of these messages and memories."""
+    """Count the sessions that are deleted with a scope, or lose a state with these sources."""
     return len({*ids_inside(connection, scope), *naming(connection, "state", ids)})
 
 
 def erase_sessions(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
-    """Delete a scope's sessions, the states that were made of these ids, and the ids in turns; see `count_sessions`.
+    """Delete a scope's sessions, states with these sources, and the ids in turns; see `count_sessions`.
 
-    A turn stays, so that numbers have no gaps.
+    Turns stay, so that numbers have no gaps.
     """
     count = count_sessions(connection, ids, scope)
     _drop_states(connection, naming(connection, "state", ids))

@@ -1,6 +1,6 @@
-"""The ledger's tables, for every database that SQLAlchemy Core speaks, and what their rows mean.
+"""The ledger's tables for every database of SQLAlchemy Core, and the conversion of their rows.
 
-A change of a table needs a migration beside it; a test compares what the migrations make with what stands here.
+A changed table needs a migration; a test compares the migrations' result with the tables here.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def big_integers(*names: str) -> list[sa.Column[Any]]:
 
 
 def rows_where(condition: str) -> dict[str, Any]:
-    """The options of an index over the rows that a condition holds for; see `for_postgresql`."""
+    """Return the options of a partial index; see `for_postgresql`."""
     return {"sqlite_where": sa.text(condition)}
 
 
 def for_postgresql() -> None:
-    """Give every such index its condition for PostgreSQL too, before its tables are made.
+    """Give every partial index its condition for PostgreSQL too, before its tables are created.
 
-    SQLAlchemy imports a dialect that an index has options of, which every opening of a SQLite file would wait for.
+    Otherwise SQLAlchemy would import that dialect with every opening of a SQLite file.
     """
     for table in metadata.tables.values():
         for index in table.indexes:
@@ -67,7 +67,7 @@ def _number_key(name: str) -> sa.Column[Any]:
 
 
 def _scope_indexes(table: sa.Table, prefix: str, *then: str) -> None:
-    """One index for each axis of scope, over the rows that have it: a scope column is always indexed."""
+    """Index each scope field over the rows that have it."""
     for name in SCOPE_FIELDS:
         columns = (table.c[column] for column in then)
         sa.Index(f"idx_{prefix}_{name}", table.c[name], *columns, **rows_where(f"{name} IS NOT NULL"))
@@ -132,7 +132,7 @@ _scope_indexes(episodes, "episodes", "told_at", "seq")
 
 
 def _kept_by_scope(name: str, key: str, *values: sa.Column[Any]) -> sa.Table:
-    """A small table of values kept under a key and a scope; `scope` is the scope's canonical JSON."""
+    """Return a table of values by key and scope; `scope` is the scope's canonical JSON."""
     table = sa.Table(name, metadata, *text_keys(key, "scope"), *values, *texts("created_at"))
     sa.Index(f"idx_{name}_created_at", table.c.created_at)
     return table
@@ -142,9 +142,7 @@ idempotency = _kept_by_scope("idempotency", "key", *texts("value"), *optional_te
 sa.Index("idx_idempotency_batch_id", idempotency.c.batch_id, **rows_where("batch_id IS NOT NULL"))
 responses = _kept_by_scope("responses", "key", *texts("value"))
 fingerprints = _kept_by_scope("fingerprints", "fingerprint")
-
 locks = sa.Table("scope_locks", metadata, _number_key("ticket"), *texts("owner", "scope", "created_at"))
-
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -248,13 +246,10 @@ audit, `runtime` the records of agent runtimes. Its row makes writers take turns
 their order on every database."""
 
 COUNTERS = ("change", "episode", "ticket", "desk", "runtime")
-
 marks = sa.Table("marks", metadata, *text_keys("name"), *texts("value"))
 """Small facts about the ledger itself, such as a scrub that was put off."""
 
-CLEARED = "cleared"
-"""The mark that holds the change number at which the ledger was last cleared."""
-
+CLEARED = "cleared"  # the mark that holds the change number at which the ledger was last cleared
 versions = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 """Alembic's own table, read here without Alembic; not part of `metadata`."""
 
@@ -266,9 +261,9 @@ def _insert_new(dialect: str, table: sa.Table, by_any_index: bool) -> Any:
 
 
 def insert_new(connection: sa.Connection, table: sa.Table, *, by_any_index: bool = False) -> Any:
-    """An INSERT that leaves rows whose primary key exists as they are, in the words of the connection's database.
+    """Return an INSERT that skips rows with an existing primary key, in the database's dialect.
 
-    With `by_any_index` so are those that a new one would equal in any unique index.
+    With `by_any_index` it skips rows that collide in any unique index.
     """
     return _insert_new(connection.dialect.name, table, by_any_index)
 
@@ -284,25 +279,25 @@ _ADVANCE = (
 
 
 def take_numbers(connection: sa.Connection, counter: str, count: int) -> range:
-    """The next `count` numbers of a counter; who takes the following ones waits for the end of this transaction."""
+    """Return the next `count` numbers of a counter; later callers wait for the end of this transaction."""
     last: int = connection.execute(_ADVANCE, {"counter": counter, "count": count}).scalar_one()
     return range(last - count + 1, last + 1)
 
 
 def in_scope(table: sa.FromClause, scope: Scope | None) -> list[sa.ColumnElement[bool]]:
-    """The conditions that a row has every value that a scope gives."""
+    """Return the conditions that a row has all of a scope's values."""
     return [] if scope is None else [table.c[name] == value for name, value in scope.given().items()]
 
 
 def chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
-    """The values in pieces that every database takes as one list of parameters."""
+    """Split values into lists that every database accepts as parameters."""
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def rows_with(
     connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnElement[Any], values: Sequence[str]
 ) -> Iterator[sa.RowMapping]:
-    """The rows of a query whose column has one of the values."""
+    """Return the rows of a query whose column has one of the values."""
     for some in chunks(values):
         yield from connection.execute(query.where(column.in_(some))).mappings().all()
 
@@ -310,7 +305,7 @@ def rows_with(
 def change_with(
     connection: sa.Connection, statement: sa.Update | sa.Delete, column: sa.ColumnElement[Any], values: Sequence[str]
 ) -> int:
-    """Update or delete the rows whose column has one of the values; how many."""
+    """Update or delete the rows whose column has one of the values; return how many."""
     return sum(connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(values))
 
 
@@ -319,7 +314,7 @@ def known_ids(connection: sa.Connection, table: sa.Table, ids: Sequence[str]) ->
 
 
 def count_rows(connection: sa.Connection, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
-    """How many rows of a table the conditions hold for."""
+    """Return the number of rows that satisfy the conditions."""
     found: int = connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one()
     return found
 
@@ -337,13 +332,13 @@ _FLOAT32 = np.dtype("<f4")
 
 
 class Row(Protocol):
-    """A row that answers to the names of its columns."""
+    """A row with values by column name."""
 
     def __getitem__(self, column: str, /) -> Any: ...
 
 
 def encode(value: Any, field: str) -> str:
-    """The value as JSON; InvalidInputError names the field if it is none."""
+    """Return the value as JSON; InvalidInputError names the field if that is impossible."""
     try:
         return _ENCODE_STRICTLY(value)
     except (TypeError, ValueError) as error:
@@ -355,7 +350,7 @@ def decode(text: str) -> Any:
 
 
 def moment_of(value: str, field: str) -> str:
-    """The moment as fixed-width text, by which it is compared; InvalidInputError names the field if it is none."""
+    """Return the time as fixed-width text for comparisons; InvalidInputError names an invalid field."""
     return iso(parse_moment(value, field))
 
 
@@ -364,7 +359,7 @@ def scope_of_row(row: Row) -> Scope:
 
 
 def change_to_json(change: Change) -> str:
-    """The change with whole payloads, from which it can be made again."""
+    """Return the change as JSON with complete payloads."""
     fields = fields_of(change, (*_PLAIN, *_LISTS))
     for name in _ITEMS:
         item: MemoryItem | None = getattr(change, name)
@@ -374,7 +369,7 @@ def change_to_json(change: Change) -> str:
 
 
 def change_from_json(text: str) -> Change:
-    """The change that `change_to_json` wrote; fields that it does not know are ignored."""
+    """Return the change from `change_to_json`; unknown fields are ignored."""
     fields = json.loads(text)
     values = {name: fields[name] for name in _PLAIN if name in fields}
     for name in _LISTS:
@@ -390,7 +385,7 @@ def vector_to_bytes(vector: Vector | None) -> bytes | None:
 
 
 def vector_from_bytes(data: bytes | None) -> Vector | None:
-    """The vector behind little-endian float32 bytes, as an array of its own."""
+    """Return a new vector from little-endian float32 bytes."""
     return None if data is None else np.frombuffer(data, dtype=_FLOAT32).astype(np.float32)
 
 
@@ -408,7 +403,7 @@ def columns_of(row: Row, names: Iterable[str]) -> dict[str, Any]:
 
 
 def journal_row(entry: JournalEntry, sequence: int, owner: str, boot: str, now: str) -> dict[str, Any]:
-    """The row of a journal entry that is being written."""
+    """Return the row of a journal entry to be written."""
     return {
         **fields_of(entry, _JOURNAL),
         "sequence": sequence,
@@ -451,7 +446,7 @@ def history_row(change: Change, sequence: int, timestamp: str, batch: str | None
 
 
 def foreign_history_row(record: HistoryRecord, sequence: int) -> dict[str, Any]:
-    """The history row of a record from elsewhere: no change stands behind it, so it cannot be undone."""
+    """Return the history row of a foreign record, which has no change and cannot be undone."""
     row: dict[str, Any] = dict.fromkeys((*SCOPE_FIELDS, "batch", "lineage_id", "change"))
     row.update({name: value for name, value in record.model_dump().items() if name != "sequence"})
     row.update(seq=sequence, is_deleted=int(record.is_deleted), erased=int(record.erased))
@@ -488,6 +483,6 @@ def episode_of(row: Row) -> Episode:
 
 
 def check_limit(limit: int) -> None:
-    """InvalidInputError for a page that could hold nothing."""
+    """Raise InvalidInputError for a limit below 1."""
     if limit < 1:
         raise InvalidInputError(f"limit must be at least 1, not {limit!r}", field="limit", value=limit)

@@ -1,4 +1,4 @@
-"""The ledger's transactions: whose they are, what they see of the owner's life, how they fail."""
+"""The ledger's transactions: their owner, how long it counts as alive, and their failures."""
 
 from __future__ import annotations
 
@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from perdure.backends.blocking import run_unit
-from perdure.backends.ledgers.sql.units import (
-    Ask,
-    ConnectionLostError,
-    Transaction,
-    Writer,
-    asking_on,
-    scope_key,
-    scope_of_key,
-)
+from perdure.backends.ledgers.sql import units
 from perdure.domain.clock import Clock, iso
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
@@ -34,7 +26,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Which run of the machine this is (Linux `random(4)`), or "" where that cannot be told."""
+    """Return an id of the machine's current run (Linux `random(4)`), or "" if unknown."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -47,7 +39,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A place among all processes, and what it gives."""
+    """A place among all processes, and whether it holds the lock."""
 
     owner: str
     number: int
@@ -56,11 +48,11 @@ class Ticket:
 
 
 def take_ticket(
-    ask: Ask, writer: Writer, now: str, scope: Scope, store: str | None, *, keep: Collection[int] | None
+    ask: units.Ask, writer: units.Writer, now: str, scope: Scope, store: str | None, *, keep: Collection[int] | None
 ) -> Ticket:
-    """Draw a ticket, which holds the lock at once if no living owner of an overlapping scope came before.
+    """Draw a ticket, which holds the lock at once unless a living owner of an overlapping scope came before.
 
-    Where some could not be given back in their time, `keep` says which of the owner's tickets still stand.
+    If some tickets could not be returned in time, `keep` names the owner's tickets that are still in use.
     """
     if keep is not None:
         held = ask("SELECT ticket FROM scope_locks WHERE owner = :owner", owner=writer.owner)
@@ -72,7 +64,7 @@ def take_ticket(
         "INSERT INTO scope_locks (ticket, owner, scope, created_at) VALUES (:number, :owner, :scope, :now)",
         number=number,
         owner=writer.owner,
-        scope=scope_key(scope),
+        scope=units.scope_key(scope),
         now=now,
     )
     living, dead = _ahead(ask, writer, number, scope)
@@ -82,21 +74,21 @@ def take_ticket(
     return _judge(ask, writer, ticket, scope, store)
 
 
-def look_at(ask: Ask, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
-    """Whether the ticket holds the lock by now; only reads."""
+def look_at(ask: units.Ask, writer: units.Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+    """Check whether the ticket holds the lock now; only reads."""
     living, _ = _ahead(ask, writer, ticket.number, scope)
     return _judge(ask, writer, replace(ticket, held=not living), scope, store)
 
 
-def _ahead(ask: Ask, writer: Writer, number: int, scope: Scope) -> tuple[set[str], set[str]]:
-    """The living and the dead owners of earlier tickets that overlap."""
+def _ahead(ask: units.Ask, writer: units.Writer, number: int, scope: Scope) -> tuple[set[str], set[str]]:
+    """Return the living and the dead owners of earlier tickets that overlap."""
     rows = ask("SELECT owner, scope FROM scope_locks WHERE ticket < :number", number=number)
-    owners = {owner for owner, text in rows if scope_of_key(text).overlaps(scope)}
+    owners = {owner for owner, text in rows if units.scope_of_key(text).overlaps(scope)}
     living = {owner for owner in owners if writer.alive(owner, ask)}
     return living, owners - living
 
 
-def _judge(ask: Ask, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+def _judge(ask: units.Ask, writer: units.Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
     if not ticket.held or store is None:
         return ticket
     return replace(ticket, stranded=stranded(ask, writer, store, scope))
@@ -108,8 +100,8 @@ _UNAPPLIED = (
 )
 
 
-def stranded(ask: Ask, writer: Writer, store: str, scope: Scope) -> bool:
-    """Whether somebody left entries of this store unapplied; cheap, because hardly any are unapplied at a time."""
+def stranded(ask: units.Ask, writer: units.Writer, store: str, scope: Scope) -> bool:
+    """Whether somebody left entries of this store unapplied; cheap, because there are hardly any at a time."""
     verdicts: dict[str, bool] = {}
     for owner, *values in ask(_UNAPPLIED, store=store):
         if owner == writer.owner:
@@ -121,8 +113,8 @@ def stranded(ask: Ask, writer: Writer, store: str, scope: Scope) -> bool:
     return False
 
 
-def return_ticket(ask: Ask, ticket: Ticket) -> None:
-    """Give a ticket back; a number that was given to another owner after the server had crashed is left alone."""
+def return_ticket(ask: units.Ask, ticket: Ticket) -> None:
+    """Return a ticket, unless its number was given to another owner after a server crash."""
     ask(
         "DELETE FROM scope_locks WHERE ticket = :number AND owner = :owner",
         number=ticket.number,
@@ -130,56 +122,56 @@ def return_ticket(ask: Ask, ticket: Ticket) -> None:
     )
 
 
-def lock_owners(ask: Ask) -> list[str]:
-    """Everyone who has a ticket, alive or dead."""
+def lock_owners(ask: units.Ask) -> list[str]:
+    """Return all owners of tickets, alive or dead."""
     return [owner for (owner,) in ask("SELECT DISTINCT owner FROM scope_locks")]
 
 
-def return_tickets(ask: Ask, owner: str) -> None:
-    """Give back every ticket of an owner."""
+def return_tickets(ask: units.Ask, owner: str) -> None:
+    """Return all tickets of an owner."""
     ask("DELETE FROM scope_locks WHERE owner = :owner", owner=owner)
 
 
 class OwnerLostError(LedgerError):
-    """The owner's lock was let go of without the owner's doing: to the others it is dead, and holds nothing."""
+    """The owner's lock was lost: to others it is dead, and holds nothing."""
 
 
 class Owners(ABC):
-    """The living and the dead among those who opened a ledger."""
+    """The owners of a ledger, alive and dead."""
 
     @abstractmethod
     def claim(self) -> str:
-        """A fresh owner id, alive from now on."""
+        """Claim and return a new owner id."""
 
     @abstractmethod
     def release(self) -> None:
-        """The claimed id dies."""
+        """Release the claimed id."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Let go of the claimed id without a word: it belongs to the process that this one was forked from."""
+        """Forget the claimed id after a fork: it belongs to the parent process."""
 
     @abstractmethod
     def intact(self) -> bool:
         """Whether others can still see that the claimed id is alive, or none is claimed."""
 
     @abstractmethod
-    def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
-        """Whether an owner, this one too, is alive; asked in the given transaction where the database knows it."""
+    def alive(self, owner: str, connection: Connection | units.Ask | None = None) -> bool:
+        """Whether an owner is alive, asked in the given transaction if the database knows it."""
 
-    def vouch(self, owner: str, connection: Connection | Ask) -> None:
-        """OwnerLostError unless this owner is alive, and seen to be until the given transaction ends.
+    def vouch(self, owner: str, connection: Connection | units.Ask) -> None:
+        """Raise OwnerLostError unless this owner is, and is seen to be, alive until the transaction ends.
 
-        Nothing to do where only the end of the process can take the lock away.
+        Nothing to do if only the end of the process can release the lock.
         """
 
     @abstractmethod
     def sweep(self) -> None:
-        """Remove what the dead left lying about."""
+        """Remove what dead owners left."""
 
 
 class Database(ABC):
-    """A database in the words of its own dialect; every method blocks, and may be called from any thread."""
+    """A database with its dialect; methods block, and may be called from any thread."""
 
     owners: Owners
     read_only: bool = False
@@ -188,39 +180,39 @@ class Database(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Equal for two that are the same database, without secrets."""
+        """The database's id, without secrets: equal for two that are the same database."""
 
     @abstractmethod
     def open(self) -> None:
-        """Get ready for connections, and make the database where it is missing."""
+        """Prepare for connections, and create the database if it is missing."""
 
     def prepare(self, connection: Connection) -> None:
-        """Give the tables that were just made, or upgraded, what only this dialect has."""
+        """Add dialect-specific parts to new or upgraded tables."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close unused connections."""
 
     @abstractmethod
     def forsake(self) -> None:
-        """Drop the connections without a word: they belong to the process that this one was forked from."""
+        """Forget the connections after a fork: they belong to the parent process."""
 
     def version(self) -> int | None:
-        """A number that is another one whenever anything was committed; None where that takes a round trip."""
+        """Return a number that changes with every commit; None if that takes a round trip."""
         return None
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
-        """A transaction that sees one state of the database."""
+        """Open a transaction that sees one state of the database."""
 
     @contextmanager
-    def asking(self) -> Iterator[Ask]:
-        """A transaction that only reads, for plain SQL."""
+    def asking(self) -> Iterator[units.Ask]:
+        """Open a read transaction for plain SQL."""
         with self.reading() as connection:
-            yield asking_on(connection)
+            yield units.asking_on(connection)
 
     def is_current(self) -> bool:
-        """Whether the tables are there, as the newest migration leaves them."""
+        """Whether the tables are those of the newest migration."""
         from perdure.backends.ledgers.sql import upkeep
 
         with self.reading() as connection:
@@ -228,57 +220,55 @@ class Database(ABC):
 
     @abstractmethod
     def writing(self, *, durable: bool) -> AbstractContextManager[Connection]:
-        """A transaction that writes, committed at the end; a durable one survives power loss from then on."""
+        """Open a write transaction, committed at the end; a durable one then survives power loss."""
 
     @contextmanager
-    def changing(self) -> Iterator[Ask]:
-        """A transaction for plain SQL that writes what nobody misses after power loss."""
+    def changing(self) -> Iterator[units.Ask]:
+        """Open a write transaction for plain SQL, which power loss may undo."""
         with self.writing(durable=False) as connection:
-            yield asking_on(connection)
+            yield units.asking_on(connection)
 
     @abstractmethod
     def translate(self, error: Exception) -> PerdureError | None:
-        """The error in perdure's words, without any stored text in it; None if it is not the database's."""
+        """Return perdure's error without stored text; None if it is not the database's."""
 
     @abstractmethod
     def scrub(self) -> bool:
-        """Rewrite the files so that nothing deleted is left in them; False if another process prevents it."""
+        """Rewrite the files without deleted data; False if another process prevents it."""
 
     @abstractmethod
     def check(self) -> list[str]:
-        """What the database finds wrong with itself, a sentence each."""
+        """Return one sentence for each problem that the database finds."""
 
     @abstractmethod
     def size(self) -> int:
-        """Bytes that the database takes."""
+        """Return the database's size in bytes."""
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound="Connection | Ask")
-
+C = TypeVar("C", bound="Connection | units.Ask")
 logger = logging.getLogger("perdure")
 
 
 class Transactions:
-    """Units of work on one database, and the tickets that are drawn by them."""
+    """Units of work on one database, and their tickets."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._opening = threading.Lock()
-        self._writer: Writer | None = None
-        self._tickets: dict[tuple[str, int], Scope] = {}
-        """What this handle holds or waits for, by owner and number."""
+        self._writer: units.Writer | None = None
+        self._tickets: dict[tuple[str, int], Scope] = {}  # what this handle holds or waits for, by owner and number
         self._drawing = threading.Lock()
         self._untidy = False
         """Whether some ticket could not be given back, or may have been drawn by a call that failed."""
 
     def check_open(self) -> None:
-        """LedgerError where the ledger is not open."""
+        """Raise LedgerError if the ledger is not open."""
         self._open_writer()
 
-    def _open_writer(self) -> Writer:
+    def _open_writer(self) -> units.Writer:
         writer = self._writer
         if writer is None:
             raise LedgerError(f"the ledger {self._database.identity} is not open")
@@ -289,29 +279,31 @@ class Transactions:
 
     @property
     def transactions(self) -> Transactions:
-        """These; a repository has those of its ledger."""
+        """Return this object; a repository returns its ledger's."""
         return self
 
-    async def run_read(self, unit: Callable[[Transaction], T]) -> T:
+    async def run_read(self, unit: Callable[[units.Transaction], T]) -> T:
         writer, now = self._open_writer(), self.now()
         return await run_unit(
-            partial(self._run, self._database.reading, lambda connection: unit(Transaction(connection, writer, now)))
+            partial(
+                self._run, self._database.reading, lambda connection: unit(units.Transaction(connection, writer, now))
+            )
         )
 
-    async def run_plain(self, unit: Callable[[Ask, Writer], T]) -> T:
-        """Run a unit that asks in plain SQL, in a thread (`units.Runner`)."""
+    async def run_plain(self, unit: Callable[[units.Ask, units.Writer], T]) -> T:
+        """Run a unit with plain SQL in a thread (`units.Runner`)."""
         writer = self._open_writer()
         return await run_unit(partial(self._run, self._database.asking, unit, writer))
 
     async def run_write(
-        self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
+        self, unit: Callable[[units.Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
     ) -> T:
-        """Run a unit that writes, in a thread (`units.Runner`)."""
+        """Run a unit that writes in a thread (`units.Runner`)."""
         self._open_writer()
         begin = self._durably if durable else self._quickly
 
-        def run(connection: Connection, writer: Writer, now: str) -> T:
-            return unit(Transaction(connection, writer, now))
+        def run(connection: Connection, writer: units.Writer, now: str) -> T:
+            return unit(units.Transaction(connection, writer, now))
 
         return await run_unit(partial(self._change, begin, run, within, self.now()))
 
@@ -333,20 +325,20 @@ class Transactions:
         return self._database.writing(durable=True)
 
     def _quickly(self) -> AbstractContextManager[Connection]:
-        """For what the journal heals, or nobody misses, after power loss."""
+        """Open a transaction that power loss may undo: the journal repairs it, or nobody misses it."""
         return self._database.writing(durable=False)
 
     def _change(
         self,
         begin: Callable[[], AbstractContextManager[C]],
-        unit: Callable[[C, Writer, str], T],
+        unit: Callable[[C, units.Writer, str], T],
         within: Iterable[Scope] | None = (),
         now: str | None = None,
     ) -> T:
-        """A transaction that writes, of an owner who counts as alive until its end.
+        """Open a write transaction of an owner that counts as alive until its end.
 
-        An owner whose lock was lost, as it is when the server restarts, gives way to a fresh one. What a lock of the
-        lost owner was held for fails: what is written `within` scopes that overlap it, and all where that is None.
+        A lost owner, as after a server restart, is replaced by a new one. Writes under a lock of the lost owner fail:
+        those `within` overlapping scopes, or all if it is None.
         """
         scopes = None if within is None else list(within)
         now = now or self.now()
@@ -362,9 +354,9 @@ class Transactions:
 
     def _change_as(
         self,
-        writer: Writer,
+        writer: units.Writer,
         begin: Callable[[], AbstractContextManager[C]],
-        unit: Callable[[C, Writer, str], T],
+        unit: Callable[[C, units.Writer, str], T],
         within: list[Scope] | None,
         now: str,
     ) -> T:
@@ -378,8 +370,8 @@ class Transactions:
             self._database.owners.vouch(writer.owner, connection)
             return unit(connection, writer, now)
 
-    def _succeed(self, lost: Writer, error: OwnerLostError) -> Writer:
-        """A fresh owner in the place of a lost one; of several threads that find the loss the first one claims it."""
+    def _succeed(self, lost: units.Writer, error: OwnerLostError) -> units.Writer:
+        """Replace a lost owner; of several threads that notice the loss the first claims the new one."""
         with self._opening:
             writer = self._open_writer()
             if writer.owner == lost.owner:
@@ -398,9 +390,7 @@ class Transactions:
         raise self._database.translate(error) or error from error
 
     def enter(self, scope: Scope, store: str | None) -> Ticket:
-        """Draw a ticket (for `ScopeLock`)."""
-
-        def unit(ask: Ask, writer: Writer, now: str) -> Ticket:
+        def unit(ask: units.Ask, writer: units.Writer, now: str) -> Ticket:
             owner = writer.owner
             keep = [number for other, number in list(self._tickets) if other == owner] if self._untidy else None
             return take_ticket(ask, writer, now, scope, store, keep=keep)
@@ -408,7 +398,7 @@ class Transactions:
         with self._drawing:
             try:
                 ticket = self._change(self._database.changing, unit)
-            except ConnectionLostError:
+            except units.ConnectionLostError:
                 self._untidy = True
                 # Nobody else could tell a ticket that was drawn after all from one that is held.
                 ticket = self._change(self._database.changing, unit)
@@ -417,14 +407,13 @@ class Transactions:
         return ticket
 
     def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
-        """How a ticket stands by now (for `ScopeLock`)."""
         writer = self._open_writer()
         if ticket.owner != writer.owner:
             raise LedgerError(
                 f"the connection to the ledger {self._database.identity} was lost while waiting for a lock"
             )
 
-        def unit(ask: Ask) -> Ticket:
+        def unit(ask: units.Ask) -> Ticket:
             self._database.owners.vouch(ticket.owner, ask)
             return look_at(ask, writer, ticket, scope, store)
 
@@ -433,16 +422,15 @@ class Transactions:
         return self._run(self._database.asking, unit) if found.held else found
 
     def leave(self, ticket: Ticket) -> None:
-        """Give a ticket back (for `ScopeLock`)."""
         self._tickets.pop((ticket.owner, ticket.number), None)
 
-        def unit(ask: Ask, _writer: Writer, _now: str) -> None:
+        def unit(ask: units.Ask, _writer: units.Writer, _now: str) -> None:
             return_ticket(ask, ticket)
 
         try:
             try:
                 self._change(self._database.changing, unit)
-            except ConnectionLostError:
+            except units.ConnectionLostError:
                 self._change(self._database.changing, unit)
         except PerdureError as error:
             # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.

@@ -1,9 +1,8 @@
-"""Units of work: functions that run inside one database transaction, each of them a method of a port.
+"""Units of work: functions that run inside one database transaction, each implementing a port's method.
 
-`reads`, `writes`, `asks` and `runs` name the method that a function implements, and say in which transaction it runs;
-`implemented` fills a class with all of them. The modules whose functions need SQLAlchemy, which takes 0.3 s to import,
-are imported by the first call of one of them. What opening, a first search and closing ask is here, in plain SQL that
-SQLite and PostgreSQL both understand; `:name` is a value.
+`reads`, `writes`, `asks` and `runs` name the method and choose the transaction; `implemented` fills a class with all of
+them. Units that need SQLAlchemy (0.3 s to import) are in modules imported on the first call of one of them. Units for
+opening, a first search and closing are here, in plain SQL for SQLite and PostgreSQL; `:name` is a value.
 """
 
 from __future__ import annotations
@@ -29,18 +28,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
-
 _MODULES = ("episodes", "history", "jobs", "journal", "records", "server", "sessions", "upkeep")
 _CALLS: dict[str, Callable[..., Awaitable[Any]]] = {}
 """What implements each method of a port, by the method's qualified name."""
 
 
 class ConnectionLostError(LedgerError):
-    """The connection broke in the middle of a transaction, which was undone, or done whole if it was being ended."""
+    """The connection broke during a transaction, which was undone, or committed if it was ending."""
 
 
 class Ask:
-    """A transaction for plain SQL, in statements that every database of ours understands."""
+    """A transaction for plain SQL that all our databases understand."""
 
     __slots__ = ("_rows", "beneath")
 
@@ -48,16 +46,15 @@ class Ask:
         self, rows: Callable[[str, Mapping[str, object]], Sequence[Sequence[Any]]], beneath: Connection | None = None
     ) -> None:
         self._rows = rows
-        self.beneath = beneath
-        """SQLAlchemy's connection that the transaction is on, if it is on one."""
+        self.beneath = beneath  # SQLAlchemy's connection that the transaction is on, if it is on one
 
     def __call__(self, sql: str, /, **values: object) -> Sequence[Sequence[Any]]:
-        """Run a statement, in which `:name` stands for a value; its rows."""
+        """Run a statement, in which `:name` stands for a value; return its rows."""
         return self._rows(sql, values)
 
 
 def asking_on(connection: Connection) -> Ask:
-    """The transaction of a connection of SQLAlchemy, for plain SQL."""
+    """Return a plain SQL transaction on a SQLAlchemy connection."""
     from sqlalchemy import text
 
     def rows(sql: str, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
@@ -69,7 +66,7 @@ def asking_on(connection: Connection) -> Ask:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The owner who writes, the machine's boot id, and a test of whether another owner is alive."""
+    """The writing owner, the machine's boot id, and a test of whether another owner is alive."""
 
     owner: str
     boot_id: str
@@ -78,7 +75,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A database transaction in progress: its connection, its writer, and the moment of the call that began it."""
+    """A running transaction: its connection, its writer, and the time at which its call began."""
 
     connection: Connection
     writer: Writer
@@ -86,31 +83,31 @@ class Transaction:
 
 
 class Runner(Protocol):
-    """What runs units of work: an open ledger."""
+    """An open ledger, which runs units of work."""
 
     def now(self) -> str:
-        """The present moment by the ledger's clock."""
+        """Return the current time by the ledger's clock."""
 
     def check_open(self) -> None:
-        """LedgerError where the ledger is not open."""
+        """Raise LedgerError if the ledger is not open."""
 
     async def run_read(self, unit: Callable[[Transaction], T]) -> T:
-        """Run a unit that only reads, in a thread."""
+        """Run a unit that only reads in a thread."""
 
     async def run_plain(self, unit: Callable[[Ask, Writer], T]) -> T:
-        """Run a unit that asks in plain SQL, in a thread, and without importing SQLAlchemy where that can be."""
+        """Run a unit with plain SQL in a thread, without importing SQLAlchemy if possible."""
 
     async def run_write(
         self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
     ) -> T:
-        """Run a unit that writes, in a thread; a `durable` one survives power loss once this returns.
+        """Run a unit that writes in a thread; a `durable` one survives power loss on return.
 
-        LedgerError where a lock was lost that overlaps a scope in `within`, or any lock where that is None.
+        LedgerError if a lock was lost that overlaps a scope in `within`, or any lock if that is None.
         """
 
 
 def load() -> None:
-    """Import the modules of all units now, in the thread of the caller."""
+    """Import the modules of all units in the caller's thread."""
     for name in _MODULES:
         import_module(f"{__package__}.{name}")
 
@@ -145,7 +142,7 @@ def reads(
 def asks(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[[Callable[Concatenate[Ask, Writer, P], T]], Callable[Concatenate[Ask, Writer, P], T]]:
-    """Make a unit that asks in plain SQL the implementation of a port's method."""
+    """Make a unit with plain SQL the implementation of a port's method."""
 
     def register(unit: Callable[Concatenate[Ask, Writer, P], T]) -> Callable[Concatenate[Ask, Writer, P], T]:
         async def call(runner: Runner, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -180,7 +177,7 @@ def writes(
 
 
 def implemented(cls: C) -> C:
-    """Give a class, for each abstract method that it lacks, the unit of work that implements it."""
+    """Give a class the implementing unit of each abstract method that it lacks."""
     for name in getattr(cls, "__abstractmethods__", ()):
         setattr(cls, name, _forwarding(getattr(cls, name)))
     abc.update_abstractmethods(cls)
@@ -199,31 +196,24 @@ def _forwarding(method: F) -> F:
     return call  # type: ignore[return-value]  # `wraps` gave it the method's signature
 
 
-HEAD = "0005"
-"""The newest migration: what a ledger must be at to be used."""
-
-SCRUB = "scrub"
-"""The mark that stands while erased text may still be in the bytes of the files."""
-
-SETTINGS_PREFIX = "settings:"
-"""What the marks of settings begin with; marks of other uses have no prefix."""
-
-
+HEAD = "0005"  # the newest migration: what a ledger must be at to be used
+SCRUB = "scrub"  # the mark that stands while erased text may still be in the bytes of the files
+SETTINGS_PREFIX = "settings:"  # what the marks of settings begin with; marks of other uses have no prefix
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def scope_key(scope: Scope) -> str:
-    """The scope as canonical JSON: equal text for equal scopes."""
+    """Return the scope as canonical JSON: equal text for equal scopes."""
     return _encode(scope.given())
 
 
 def scope_of_key(key: str) -> Scope:
-    """The scope behind its canonical JSON."""
+    """Return the scope of its canonical JSON."""
     return Scope(**json.loads(key))
 
 
 def scrub_wanted(ask: Ask) -> str | None:
-    """The value of the mark of a scrub that was put off, if it is up."""
+    """Return the mark of a postponed scrub, or None."""
     return _mark(ask, SCRUB)
 
 
@@ -234,7 +224,6 @@ def _mark(ask: Ask, name: str) -> str | None:
 
 @asks(Settings.get)
 def get_settings(ask: Ask, _writer: Writer, name: str) -> dict[str, Any]:
-    """The values under a name."""
     text = _mark(ask, SETTINGS_PREFIX + name)
     found: dict[str, Any] = {} if text is None else json.loads(text)
     return found
@@ -242,7 +231,6 @@ def get_settings(ask: Ask, _writer: Writer, name: str) -> dict[str, Any]:
 
 @asks(Ledger.may_have_pending)
 def may_have_pending(ask: Ask, writer: Writer, store_identity: str) -> bool:
-    """Whether there is an entry that is not applied, or was applied before the machine started."""
     if ask("SELECT 1 FROM journal WHERE store_identity = :store AND state = 'written' LIMIT 1", store=store_identity):
         return True
     lost = """
@@ -254,7 +242,6 @@ def may_have_pending(ask: Ask, writer: Writer, store_identity: str) -> bool:
 
 @asks(Ledger.unsynced)
 def unsynced(ask: Ask, _writer: Writer, store_identity: str) -> list[str]:
-    """Batches that are applied, in the order of their writing."""
     query = """
         SELECT batch_id FROM journal
         WHERE store_identity = :store AND state = 'applied' GROUP BY batch_id ORDER BY min(sequence)
@@ -263,7 +250,7 @@ def unsynced(ask: Ask, _writer: Writer, store_identity: str) -> list[str]:
 
 
 def marks_of_now(ask: Ask) -> tuple[Mark, Mark]:
-    """How far numbers have been given, and how far everything that they were given for can be seen."""
+    """Return the last given numbers, and the last ones whose transactions are all visible."""
     rows = ask("SELECT name, value FROM counters WHERE name IN ('change', 'episode')")
     values = {name: int(value) for name, value in rows}
     given = Mark(values.get("change", 0), values.get("episode", 0))

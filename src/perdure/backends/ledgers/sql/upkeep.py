@@ -1,4 +1,4 @@
-"""The ledger's tables as a whole: made and brought up to date, counted, checked, erased from, cleared."""
+"""The ledger's tables as a whole: creation, upgrade, counts, checks, erasure, reset."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MIGRATIONS = Path(__file__).parents[1] / "_migrations"
 
 
 def stored_version(connection: Connection) -> str | None:
-    """The migration that the database is at; None where it is new."""
+    """Return the database's migration; None for a new one."""
     tables = set(inspect(connection).get_table_names())
     if versions.name in tables:
         found: str | None = connection.execute(select(versions.c.version_num)).scalar()
@@ -71,7 +71,7 @@ def is_current(connection: Connection) -> bool:
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Make the tables, or upgrade them; the caller's transaction makes it all or nothing."""
+    """Create or upgrade the tables in the caller's transaction."""
     found = stored_version(connection)
     if found is None:
         create(connection)
@@ -80,7 +80,7 @@ def bring_up_to_date(connection: Connection) -> None:
 
 
 def create(connection: Connection) -> None:
-    """Make every table as it is today, without walking through the migrations."""
+    """Create today's tables, without the migrations."""
     if connection.dialect.name == "postgresql":
         for_postgresql()
     metadata.create_all(connection, checkfirst=False)
@@ -163,13 +163,13 @@ def count_places(
 
 
 def want_scrub(connection: Connection) -> None:
-    """Put up the mark, with a value of its own."""
+    """Set the scrub mark, with a new value."""
     connection.execute(delete(marks).where(marks.c.name == SCRUB))
     connection.execute(insert(marks), {"name": SCRUB, "value": str(uuid4())})
 
 
 def note_scrubbed(connection: Connection, wanted: str) -> None:
-    """Take the mark down, unless more was erased since the scrub began."""
+    """Remove the scrub mark, unless more was erased since the scrub began."""
     connection.execute(delete(marks).where(marks.c.name == SCRUB, marks.c.value == wanted))
 
 
@@ -221,9 +221,9 @@ def stats(connection: Connection) -> dict[str, int]:
 
 @writes(Ledger.reset, within=None)
 def reset(tx: Transaction) -> None:
-    """Clear everything but what is no memory, and the counters, so that no number is ever given twice.
+    """Clear all memory data but no counters, so that no number is given twice.
 
-    Keys lock a server, and what agent runtimes keep is the state of a service that runs.
+    Keys stay because they lock a server, and agent runtimes' records because they are a running service's state.
     """
     for table in _CLEARED:
         tx.connection.execute(delete(table))

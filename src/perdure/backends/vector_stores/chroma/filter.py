@@ -1,8 +1,8 @@
-"""Filters as Chroma's `where`: scopes as their own fields, all else by the list of tokens, spans by whole numbers.
+"""Filters as Chroma's `where`: scopes as fields, everything else as a list of tokens, ranges as integers.
 
-Chroma reads floats from JSON without keeping their last bit, so a number is kept as a whole number that sorts as the
-float does; moments are microseconds since 1970. Chroma merges metadata, so that the number of an older version of a row
-could stand there: a span is therefore asked for together with its token, and tokens are always written whole.
+Chroma loses the last bit of JSON floats, so a number is stored as an integer with the same order; times are
+microseconds since 1970. Chroma merges metadata, so that an older version's number could remain: ranges are therefore
+combined with their token, and tokens are always written completely.
 """
 
 from __future__ import annotations
@@ -18,17 +18,13 @@ from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, 
 from perdure.domain.text.readable import is_unicode
 
 Where: TypeAlias = dict[str, Any]
-
-TOKENS = "tokens"
-"""The metadata key of a row's tokens."""
-RECORD = "#document"
-"""What `where` calls a row's document, in which the record is kept."""
-
+TOKENS = "tokens"  # the metadata key of a row's tokens
+RECORD = "#document"  # what `where` calls a row's document, in which the record is kept
 _LONGEST_PATH = 200
 
 
 def _joined(operator: str, clauses: Sequence[Where]) -> Where:
-    """Chroma refuses to join fewer than two."""
+    """Join clauses; Chroma refuses to join fewer than two."""
     return clauses[0] if len(clauses) == 1 else {operator: list(clauses)}
 
 
@@ -41,12 +37,12 @@ def _between(span: Span) -> Where:
 
 
 def _holds(field: str, text: str, ignore_case: bool) -> Where | None:
-    """Rows whose record has the text somewhere, as JSON writes it."""
+    """Match rows whose record contains the text, as JSON writes it."""
     return None if ignore_case or not text else {RECORD: {"$contains": json.dumps(text)[1:-1]}}
 
 
 def is_plain(text: str) -> bool:
-    """Whether Chroma can keep and compare the text: valid Unicode without NUL."""
+    """Whether Chroma can store and compare the text: valid Unicode without NUL."""
     return "\x00" not in text and is_unicode(text)
 
 
@@ -65,13 +61,13 @@ GRAMMAR = Grammar[Where](
 
 
 def span_key(kind: Literal["number", "moment"], path: str) -> str:
-    """The metadata key of a number or moment; a path that is odd or long is named by a digest."""
+    """Return the metadata key of a number or time; an unusual or long path becomes a digest."""
     if path.isascii() and path.isprintable() and len(path) <= _LONGEST_PATH:
         return f"{kind}:{path}"
     return f"{kind}#{digest(json.dumps(path), 16)}"
 
 
 def sortable(number: float) -> int:
-    """A 64-bit whole number that stands among others as the float does among floats."""
+    """Return a 64-bit integer that sorts as the float does."""
     (bits,) = struct.unpack(">q", struct.pack(">d", number + 0.0))  # -0.0 becomes 0.0
     return int(bits) if bits >= 0 else -(2**63) - int(bits)

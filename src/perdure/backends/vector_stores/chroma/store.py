@@ -46,15 +46,10 @@ from perdure.domain.scope import SCOPE_FIELDS
 #
 # A row's document is its record, because Chroma gives documents without the metadata, five times faster than with it.
 
-PREFIX = "perdure."
-"""What the names of our collections begin with in Chroma."""
-IDENTITY = "perdure"
-"""The collection whose metadata has the store's id."""
-MARK = "perdure"
-"""The metadata key of a collection's true name, dimension and model, as JSON in ASCII."""
-ROW = "row"
-"""A token that every row has: Chroma refuses empty lists."""
-
+PREFIX = "perdure."  # what the names of our collections begin with in Chroma
+IDENTITY = "perdure"  # the collection whose metadata has the store's id
+MARK = "perdure"  # the metadata key of a collection's true name, dimension and model, as JSON in ASCII
+ROW = "row"  # a token that every row has: Chroma refuses empty lists
 MOST_ENTRIES = 5_000
 """List entries, or keys, in one row's metadata. From 5,462 on Chroma can never read the collection again."""
 
@@ -66,7 +61,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{0,59}[A-Za-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row as Chroma is given it."""
+    """A row in Chroma's form."""
 
     id: str
     vector: Vector
@@ -75,7 +70,7 @@ class Record:
 
 
 def collection_name(name: str) -> str:
-    """The name in Chroma: readable, and never that of another one, as plain names have no dot."""
+    """Return the collection's name in Chroma: readable, and unique because plain names have no dot."""
     if _PLAIN_NAME.fullmatch(name):
         return PREFIX + name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:40]
@@ -95,12 +90,12 @@ def described(metadata: object) -> tuple[str, Shape] | None:
 
 
 def row_id(id: str) -> str:
-    """The id in Chroma: the row's own where it is plain, else a digest, which no plain one looks like."""
+    """Return the row's id in Chroma: its own if it is plain, else a digest, which no plain id looks like."""
     return id if _PLAIN_ID.fullmatch(id) else f"#{digest(json.dumps(id), 16)}"
 
 
 def to_record(document: Document, dimension: int) -> Record:
-    """What is written of a document; fields that it lacks are None, so that merging removes an older version's."""
+    """Return the record of a document; missing fields are None, so that merging removes an older version's."""
     vector = np.zeros(dimension, np.float32) if document.vector is None else document.vector
     metadata: dict[str, Any] = {
         field: text if (text := document.scope.get(field)) is not None and is_plain(text) else None
@@ -115,7 +110,7 @@ def to_record(document: Document, dimension: int) -> Record:
 
 
 def _tokens(document: Document) -> list[str]:
-    """All tokens, or those of the fields and of the first words where they are too many."""
+    """Return all tokens, or those of the fields and of the first words if there are too many."""
     tokens = document.tokens
     if len(tokens) <= MOST_ENTRIES:
         return tokens
@@ -137,7 +132,7 @@ def _too_many(id: str) -> InvalidInputError:
 
 
 def batches(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """The records in requests that a server takes."""
+    """Split the records into requests that a server accepts."""
 
     def size_of(record: Record) -> int:
         return len(record.document) + 6 * record.vector.size + 26 * len(record.metadata[TOKENS])
@@ -149,7 +144,7 @@ _LONGEST_MESSAGE = 300
 
 
 def open_server(host: str, port: int, *, ssl: bool, headers: dict[str, str], timeout: float) -> System:
-    """A client of a server; asks it nothing yet."""
+    """Make a client of a server, without asking it anything."""
     system = System(
         Settings(
             _env_file=None,  # else Chroma reads the .env of the working folder, and refuses what it does not know there
@@ -191,7 +186,7 @@ def open_folder(folder: str) -> System:
 
 
 def close(system: System) -> None:
-    """Let go of the client's connections, or of the engine."""
+    """Close the client's connections, or the engine."""
     api = system.instance(ServerAPI)  # type: ignore[type-abstract]  # Chroma finds its implementation by it
     if isinstance(api, FastAPI):
         api._session.close()  # stopping it leaves its connections open
@@ -252,17 +247,14 @@ def _short(text: str) -> str:
 
 
 T = TypeVar("T")
-
-_PAGE = 1_000
-"""Rows that are read at one time."""
-
+_PAGE = 1_000  # rows that are read at one time
 _INDEX: CreateCollectionConfiguration = {"hnsw": {"space": "ip", "ef_construction": 200, "ef_search": 200}}
 """The inner product of vectors of length 1 is their cosine, and 0 for zeros; twice Chroma's efforts find more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A collection as it was last seen; another process may have removed it since."""
+    """A collection as last seen; another process may have removed it since."""
 
     collection: Collection
     name: str
@@ -270,7 +262,7 @@ class _Held:
 
 
 class ChromaVectorStore(DocumentStore[Where]):
-    """Keeps rows in Chroma; scopes of up to 10,000 rows are searched exactly, larger ones by Chroma's HNSW index."""
+    """Stores rows in Chroma; scopes of up to 10,000 rows are searched exactly, larger ones by Chroma's HNSW index."""
 
     name: ClassVar[str] = "chroma"
     exact = False
@@ -279,7 +271,7 @@ class ChromaVectorStore(DocumentStore[Where]):
     settings: ChromaVectorStore.Settings
 
     class Settings(EngineSettings):
-        """Where Chroma is."""
+        """Chroma's address or folder."""
 
         host: str = Field(default_factory=lambda: text_from("CHROMA_HOST") or "localhost")
         """The server's name, or its address (`https://host:port`)."""
@@ -314,7 +306,7 @@ class ChromaVectorStore(DocumentStore[Where]):
             return self
 
         def address(self) -> tuple[str, int, bool]:
-            """Host, port and whether by https."""
+            """Return host, port and whether it is https."""
             parts = urlsplit(self.host if "://" in self.host else f"http://{self.host}")
             ssl = self.ssl or parts.scheme == "https"
             host = parts.hostname or ""
@@ -411,7 +403,7 @@ class ChromaVectorStore(DocumentStore[Where]):
         return held
 
     def _ask(self, name: str, use: Callable[[_Held], T]) -> T:
-        """Use a collection; if it was removed and made again since it was last seen, the new one."""
+        """Use a collection; if it was removed and created again since, the new one."""
         held = self._held.get(name) or self._look(name)
         try:
             return use(held)
@@ -491,7 +483,7 @@ class ChromaVectorStore(DocumentStore[Where]):
         return best
 
     def _nearest_of_all(self, name: str, query: Vector, limit: int, clause: Where | None) -> list[tuple[Row, float]]:
-        """Every row's product taken here: the index gives fewer rows than there are when it is asked for many."""
+        """Compute every row's product here, because the index returns too few rows when asked for many."""
         best: list[tuple[Row, float]] = []
         for page in self._scan(name, clause, with_vectors=True):
             best += [(row, float(row.vector @ query)) for row in page if row.vector is not None]
@@ -523,12 +515,12 @@ class ChromaVectorStore(DocumentStore[Where]):
 
 
 def _port(text: str | None) -> Any:
-    """What CHROMA_PORT says, for pydantic to check."""
+    """Return CHROMA_PORT, for pydantic to check."""
     return text or 8000
 
 
 def _put(collection: Collection, batch: Sequence[Record]) -> None:
-    """Write records whole: Chroma merges metadata, so the keys that older versions had and these have not go out."""
+    """Write whole records: Chroma merges metadata, so keys of older versions are removed."""
     ids = [record.id for record in batch]
     old = collection.get(ids=ids, include=["metadatas"])
     keys = {id: metadata.keys() for id, metadata in zip(old["ids"], old["metadatas"] or [], strict=True) if metadata}

@@ -1,9 +1,8 @@
 """Base of stores on a document engine; an engine's own file holds only its requests.
 
-An engine keeps a row as one `Document`. This class checks what is given, asks for candidates in the engine's own terms
-(`filter_clauses`), finishes them by `matches`, asks for more until no better row can be missing, breaks ties by id, and
-turns failures into VectorStoreError after trying the passing ones again. An engine's hooks
-run in threads, so its client must be one that threads may share.
+An engine stores a row as one `Document`. This class checks arguments, asks for candidates in the engine's terms
+(`filter_clauses`), filters them by `matches`, asks for more until no better row can be missing, breaks ties by id,
+retries transient failures and maps all to VectorStoreError. Hooks run in threads, so the client must be thread-safe.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from perdure.domain.text.terms import query_words, words
 
 
 class EngineSettings(ServiceSettings):
-    """What every store on an engine is told; an engine answers sooner than a model does."""
+    """Settings of every store on an engine."""
 
     timeout: float = Field(default=30.0, gt=0, le=3600)
     """Seconds that one request may take."""
@@ -53,18 +52,18 @@ class EngineSettings(ServiceSettings):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an engine's exception means: a sentence without secrets, and whether trying again may help."""
+    """The meaning of an engine's exception: a sentence without secrets, and whether a retry may help."""
 
     message: str
     passing: bool = False
 
 
 class NotYetReadable(Exception):
-    """A write was taken, and searches do not show it in time."""
+    """A write was accepted, but searches do not show it in time."""
 
 
 def wait_until(shown: Callable[[], bool], timeout: float) -> None:
-    """Return once a write shows, asking after pauses of 10 ms to 1 s; NotYetReadable after `timeout` seconds."""
+    """Return once a write is visible, polling every 10 ms to 1 s; NotYetReadable after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.01
     while not shown():
@@ -75,11 +74,11 @@ def wait_until(shown: Callable[[], bool], timeout: float) -> None:
 
 
 class MissingCollection(Exception):
-    """Raised by a hook whose collection the engine does not have."""
+    """Raised by a hook if the engine lacks the collection."""
 
 
 class DocumentEngine(ABC, Generic[C]):
-    """What an engine must say to be a DocumentStore. Hooks are plain functions; threads may call them at one time."""
+    """The hooks of a DocumentStore's engine: plain functions that threads may call concurrently."""
 
     grammar: Grammar[C]
     exact: ClassVar[bool] = True
@@ -95,82 +94,80 @@ class DocumentEngine(ABC, Generic[C]):
 
     @abstractmethod
     def _connect(self) -> None:
-        """Connect, and make what the engine needs before the first collection."""
+        """Connect, and create what the engine needs before the first collection."""
 
     @abstractmethod
     def _disconnect(self) -> None:
-        """Let go of every resource."""
+        """Release all resources."""
 
     @abstractmethod
     def _identity(self) -> str:
-        """An id kept inside the engine, made with the first opening."""
+        """Return an id stored in the engine since its first opening."""
 
     @abstractmethod
     def _failure(self, error: Exception) -> Failure | None:
-        """What an exception of the driver means; None for one that is not the driver's."""
+        """Map an exception of the driver; None for any other."""
 
     @abstractmethod
     def _find(self, name: str) -> Shape | None:
-        """The shape of a collection, or None."""
+        """Return the shape of a collection, or None."""
 
     @abstractmethod
     def _names(self) -> Names:
-        """The names of all collections."""
+        """Return the names of all collections."""
 
     @abstractmethod
     def _make(self, name: str, shape: Shape) -> None:
-        """Make a collection; one that another process has just made is left alone."""
+        """Create a collection, unless another process has just done so."""
 
     @abstractmethod
     def _drop(self, name: str) -> None:
-        """Remove a collection; one that is gone is no error."""
+        """Delete a collection; a missing one is no error."""
 
     @abstractmethod
     def _clear(self, name: str) -> None:
-        """Remove every document of a collection."""
+        """Delete every document of a collection."""
 
     @abstractmethod
     def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
-        """Write documents whole and delete others by the ids of their rows; read by all once this returns."""
+        """Write whole documents and delete others by row id; visible to all on return."""
 
     @abstractmethod
     def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
-        """The rows of the ids that exist, in any order."""
+        """Return the existing rows of the ids, in any order."""
 
     @abstractmethod
     def _nearest(self, name: str, query: Vector, limit: int, clause: C | None) -> list[tuple[Row, float]]:
-        """The rows of highest inner product with the query, best first; bare rows are out (see `keeps_bare`)."""
+        """Return the rows with the highest inner product, best first, without bare rows (see `keeps_bare`)."""
 
     @abstractmethod
     def _scan(self, name: str, clause: C | None, *, with_vectors: bool) -> Iterator[list[Row]]:
-        """Every row of the clause, in any order, in pages."""
+        """Yield every row of the clause, in any order, in pages."""
 
     @abstractmethod
     def _count(self, name: str, clause: C | None) -> int:
-        """How many documents satisfy the clause."""
+        """Return how many documents satisfy the clause."""
 
     def _ordered(
         self, name: str, clause: C | None, after: Place | None, limit: int, *, with_vectors: bool
     ) -> list[Row] | None:
-        """The first rows after the place in the order of (created_at, id); None where the engine cannot sort so."""
+        """Return the first rows after the place by (created_at, id); None if the engine cannot sort so."""
         return None
 
     def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: C | None) -> list[tuple[Row, float]]:
-        """The rows that have some of the stems, best first, where `ranks_words`."""
+        """Return the rows with some of the stems, best first, if `ranks_words`."""
         raise NotImplementedError("an engine that says ranks_words has this")
 
 
 # Reads from an engine of documents lose no row: they ask for more until none can be missing, and finish here.
 
-DIGITS = 6
-"""Decimals of a cosine that float32 engines agree on; further ones would break ties by chance."""
-
+DIGITS = 6  # decimals of a cosine that float32 engines agree on; further ones would break ties by chance
 ScoredRows = list[tuple[Row, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionReader(Generic[C]):
-    """One read of a collection, inside a filter that was narrowed to the engine's terms."""
+    """One read of a collection, with the filter's clause."""
 
     engine: DocumentEngine[C]
     name: str
@@ -178,7 +175,7 @@ class CollectionReader(Generic[C]):
     narrowed: Narrowed[C]
 
     def nearest(self, query: Vector, limit: int) -> Hits:
-        """The rows of highest cosine to a query of length 1, best first, equal ones by id."""
+        """Return the rows with the highest cosine to a unit query, best first, ties by id."""
         engine, clause = self.engine, self.narrowed.clause
         if not engine.keeps_bare:
             clause = self._both(engine.grammar.none_of([BARE]))
@@ -189,7 +186,7 @@ class CollectionReader(Generic[C]):
         return self._score_here(query, limit, clause) if found is None else found
 
     def ranked(self, asked: Sequence[str], limit: int) -> Hits:
-        """The rows that have some stem asked for, best first, equal ones by id."""
+        """Return the rows with some of the stems, best first, ties by id."""
         engine, clause = self.engine, self.narrowed.clause
         if engine.ranks_words:
             found = self._best(lambda ask: engine._ranked(self.name, asked, ask, clause), limit)
@@ -200,7 +197,7 @@ class CollectionReader(Generic[C]):
         return self._rank_here(asked, limit, clause)
 
     def in_order(self, after: Place | None, limit: int | None, *, with_vectors: bool) -> list[Row]:
-        """The rows after a place in the order of (created_at, id); more than `limit` where there are more."""
+        """Return the rows after a place by (created_at, id); more than `limit` if there are more."""
         kept: list[Row] = []
         start = after
         while limit is not None:
@@ -216,7 +213,7 @@ class CollectionReader(Generic[C]):
         return [row for place, row in placed if after is None or place > after]
 
     def count(self) -> int:
-        """How many rows match."""
+        """Return how many rows match."""
         if self.narrowed.exact:
             return self.engine._count(self.name, self.narrowed.clause)
         return sum(len(page) for page in self._pages(self.narrowed.clause, with_vectors=False))
@@ -232,9 +229,9 @@ class CollectionReader(Generic[C]):
             yield self._matching(page)
 
     def _best(self, ask: Callable[[int], ScoredRows], limit: int, there: int | None = None) -> Hits | None:
-        """The `limit` best matching rows, asking for more until no better or equal one can be missing.
+        """Return the `limit` best matching rows, asking for more until no better or equal one can be missing.
 
-        None where the engine cannot give so many, or gives fewer of the rows that are `there` than it was asked for.
+        None if the engine cannot return so many, or returns fewer of the rows that are `there` than requested.
         """
         most = self.engine.most_hits
         asked = min(limit + 1, most)
@@ -251,7 +248,7 @@ class CollectionReader(Generic[C]):
             asked = min(asked * 4, most)
 
     def _score_here(self, query: Vector, limit: int, clause: C | None) -> Hits:
-        """Every row scored in this process, page by page."""
+        """Score every row in this process, page by page."""
         best: list[tuple[float, str, Row]] = []
         for page in self._pages(clause, with_vectors=True):
             rows = [row for row in page if row.vector is not None]
@@ -263,7 +260,7 @@ class CollectionReader(Generic[C]):
         return [row.hit(0.0 - score) for score, _, row in best]
 
     def _rank_here(self, asked: Sequence[str], limit: int, clause: C | None) -> Hits:
-        """BM25 of the rows that have some stem asked for, in this process; rarity is measured inside the filter."""
+        """Rank the rows with some of the stems by BM25 in this process; rarity is measured inside the filter."""
         wanted = set(asked)
         rows: list[Row] = []
         held: list[list[str]] = []
@@ -286,7 +283,7 @@ T = TypeVar("T")
 
 
 class DocumentStore(DocumentEngine[C], ListingStore):
-    """A vector store whose engine keeps documents; a provider derives from it and fills in DocumentEngine's hooks."""
+    """A vector store on a document engine; a provider derives from it and implements DocumentEngine's hooks."""
 
     scrub_note: ClassVar[str] = (
         "the engine frees deleted rows in its own time; its logs, snapshots, replicas and backups keep them for theirs"
@@ -377,7 +374,6 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         return shape
 
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
-        """Write rows whole and delete others, idempotent; nothing is sent unless every row is sound."""
         points, gone = list(puts), [check_id(id) for id in deletes]
 
         def write() -> None:
@@ -460,7 +456,7 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         return await self._read_in(collection, read)
 
     def _reader_of(self, collection: str, filters: Filter | None) -> CollectionReader[C] | None:
-        """A read of a collection that must exist; None where no row can match."""
+        """Return a reader of an existing collection; None if no row can match."""
         self._shape(collection)
         narrowed = narrow(filters, self.grammar)
         return None if narrowed.nothing else CollectionReader(self, collection, filters, narrowed)
@@ -514,7 +510,7 @@ class DocumentStore(DocumentEngine[C], ListingStore):
             raise
 
     async def _do(self, work: Callable[[], T], *, writing: bool) -> T:
-        """Run in a thread; failures that pass by themselves are tried again, all of them are VectorStoreErrors."""
+        """Run in a thread, with retries after transient failures; all failures are VectorStoreError."""
 
         def attempt() -> T:
             try:
@@ -525,10 +521,10 @@ class DocumentStore(DocumentEngine[C], ListingStore):
                 failure = self._failure(error)
                 if failure is None:
                     raise
-                told = VectorStoreError(f"{self.name}: {failure.message}")
+                problem = VectorStoreError(f"{self.name}: {failure.message}")
                 if failure.passing:
-                    raise RetryLater(told) from error
-                raise told from error
+                    raise RetryLater(problem) from error
+                raise problem from error
 
         async def call() -> T:
             return await (run_unit(attempt) if writing else run_blocking(attempt))

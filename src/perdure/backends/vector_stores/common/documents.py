@@ -1,7 +1,7 @@
-"""A row as an engine keeps it, and as it comes back.
+"""A row as an engine stores and returns it.
 
-The record is the truth: id and payload as one JSON text in ASCII, which every engine and wire carries unchanged (lone
-surrogates, NUL, 1 and 1.0 included). All else in a document is there to be searched.
+The record is the truth: id and payload as ASCII JSON, which every engine and wire carries unchanged (lone surrogates,
+NUL, 1 and 1.0 included). The rest of a document is only for search.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from perdure.domain.text.terms import words
 
 
 def digest(name: str, size: int) -> str:
-    """The BLAKE2b digest (RFC 7693) of a name: `size` bytes, 1 to 64, as twice as many hexadecimal digits.
+    """Return the BLAKE2b digest (RFC 7693) of a name: `size` bytes, 1 to 64, as hexadecimal text.
 
-    Every text has one, also a lone surrogate, which UTF-8 by itself refuses. What is stored is found by it, so that it
-    must stay as it is.
+    It accepts lone surrogates too, which UTF-8 refuses. Stored data is found by it, so it must never change.
     """
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
@@ -35,46 +34,39 @@ _NONE, _ZERO, _PLAIN = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A row as it is written."""
+    """A row to be written."""
 
     id: str
-    vector: Vector | None
-    """Of length 1, or all zeros, or None."""
-    record: str
-    """Id, payload and whether there is a vector, ASCII."""
-    scope: dict[str, str]
-    """The scope fields that the payload has."""
-    created_at: str
-    """"" where the payload has none."""
-    memory: str
-    """The text, for people who look into the engine; lone surrogates are replaced and NUL is left out."""
-    stems: list[str]
-    """The words of the text as `terms` stems them, each as often as it stands there."""
-    tokens: list[str]
-    """See `Facets`."""
+    vector: Vector | None  # of length 1, or all zeros, or None
+    record: str  # id, payload and whether there is a vector, ASCII
+    scope: dict[str, str]  # the scope fields that the payload has
+    created_at: str  # "" where the payload has none
+    memory: str  # the text, for people who look into the engine; lone surrogates are replaced and NUL is left out
+    stems: list[str]  # the words of the text as `terms` stems them, each as often as it stands there
+    tokens: list[str]  # see `Facets`
     numbers: dict[str, float]
     moments: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it comes back."""
+    """A row as read."""
 
     id: str
     payload: dict[str, Any]
     vector: Vector | None = None
 
     def point(self) -> Point:
-        """As the port gives it."""
+        """Return the row for the port."""
         return Point(self.id, self.vector, self.payload)
 
     def hit(self, score: float) -> Hit:
-        """As a search gives it."""
+        """Return the row as a search result."""
         return Hit(self.id, score, self.payload)
 
 
 def encode(id: str, vector: Vector | None, payload: Mapping[str, Any], *, word_tokens: bool) -> Document:
-    """The document of a checked row; `word_tokens` for engines without a keyword search of their own."""
+    """Return the document of a checked row; `word_tokens` for engines without a keyword search of their own."""
     text = payload.get("memory")
     stems = words(text) if isinstance(text, str) else []
     marks = [word_token(stem) for stem in stems] if word_tokens else []
@@ -99,7 +91,7 @@ def _kind(vector: Vector | None) -> int:
 
 
 def decode(record: str, vector: Sequence[float] | Vector | None = None) -> Row:
-    """The row of a record; with its vector where the engine's is given, whatever stands there for zeros or none."""
+    """Return the row of a record, with the engine's vector if it is given and not a placeholder."""
     id, payload, kind = json.loads(record)
     if vector is None or kind == _NONE:
         return Row(id, payload)
@@ -108,5 +100,5 @@ def decode(record: str, vector: Sequence[float] | Vector | None = None) -> Row:
 
 
 def readable(text: str) -> str:
-    """The text as any engine can store it."""
+    """Return the text as any engine can store it."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()

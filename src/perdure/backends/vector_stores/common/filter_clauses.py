@@ -1,7 +1,7 @@
-"""Filters translated to an engine's clauses: every matching row satisfies the clause, and few others do.
+"""Filters as an engine's clauses: every matching row satisfies the clause, and few others do.
 
-What an engine cannot express is left out of the clause, never guessed: the rows that come back are finished by
-`matches`. NOT is pushed down to the single conditions first, so that leaving something out only ever lets more in.
+What an engine cannot express is left out of the clause; `matches` filters the returned rows. NOT is pushed down to
+single conditions first, so that leaving one out only lets more rows in.
 """
 
 from __future__ import annotations
@@ -33,21 +33,20 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """The tokens of a row, and its single numbers and moments by path, for engines that compare those."""
+    """The tokens of a row, and its single numbers and times by path."""
 
     tokens: list[str]
     numbers: dict[str, float] = field(default_factory=dict)
-    moments: dict[str, int] = field(default_factory=dict)
-    """Microseconds since 1970 (UTC)."""
+    moments: dict[str, int] = field(default_factory=dict)  # microseconds since 1970 (UTC)
 
 
 def path_of(name: str) -> str:
-    """The path that a filter's field name means: an own field's name, or `metadata.` and a key."""
+    """Return the path of a filter's field name: an own field's name, or `metadata.` and a key."""
     return name if name in RECORD_FIELDS else f"metadata.{name.removeprefix('metadata.')}"
 
 
 def facets(payload: Mapping[str, Any], marks: Iterable[str] = ()) -> Facets:
-    """The facets of a payload; `marks` are further tokens, of our own."""
+    """Return the facets of a payload; `marks` are additional tokens of ours."""
     found: dict[str, None] = dict.fromkeys(marks)
     numbers: dict[str, float] = {}
     moments: dict[str, int] = {}
@@ -77,7 +76,7 @@ def _fields(payload: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _tokens(path: str, value: Any) -> Iterator[str]:
-    """The tokens of a stored value that is no list; none for null and objects, which equal nothing."""
+    """Return the tokens of a stored value that is not a list; none for null and objects, which equal nothing."""
     if isinstance(value, bool):
         yield _token(path, "truth", value)
     elif isinstance(value, (int, float)):
@@ -90,7 +89,7 @@ def _tokens(path: str, value: Any) -> Iterator[str]:
 
 
 def token(path: str, value: Scalar) -> str:
-    """The token that a row has where its field equals this operand of a filter."""
+    """Return the token of rows whose field equals this operand."""
     if isinstance(value, Moment):
         moment = read_moment(value.text)
         assert moment is not None, "a Moment is fixed-width ISO 8601"
@@ -103,27 +102,27 @@ def token(path: str, value: Scalar) -> str:
 
 
 def number_mark(path: str) -> str:
-    """The token of rows whose field is one number."""
+    """Return the token of rows whose field is one number."""
     return _token(path, "mark", "number")
 
 
 def moment_mark(path: str) -> str:
-    """The token of rows whose field is one text that names a moment."""
+    """Return the token of rows whose field is one text that is a time."""
     return _token(path, "mark", "moment")
 
 
 def word_token(word: str) -> str:
-    """The token of rows whose memory has this word, as `terms` stems it."""
+    """Return the token of rows whose memory has this word, as stemmed by `terms`."""
     return _token("", "word", word)
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds from 1970 (UTC) to an aware moment."""
+    """Return the microseconds from 1970 (UTC) to an aware datetime."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def _number(value: float) -> int | str:
-    """One form for all numbers that are equal: 1 and 1.0, 0 and -0.0."""
+    """Return one form for all equal numbers: 1 and 1.0, 0 and -0.0."""
     if isinstance(value, int):
         return value
     return int(value) if value.is_integer() else repr(value)
@@ -134,25 +133,19 @@ def _token(path: str, kind: str, value: object) -> str:
     return blake2b(json.dumps([path, kind, value]).encode(), digest_size=10).hexdigest()
 
 
-BARE = _token("", "mark", "no vector")
-"""The token of rows that have no vector yet."""
-
-
+BARE = _token("", "mark", "no vector")  # the token of rows that have no vector yet
 C = TypeVar("C")
-
-EXACT = 2.0**53
-"""Below this every whole number is a float of its own."""
+EXACT = 2.0**53  # below this every whole number is a float of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A field whose single number, or moment in microseconds since 1970, lies between two bounds, both included."""
+    """A field whose single number, or time in microseconds since 1970, lies between two inclusive bounds."""
 
     path: str
     kind: Literal["number", "moment"]
     low: float | None
-    high: float | None
-    """None where that side is open; one of the two is given."""
+    high: float | None  # none where that side is open; one of the two is given
 
 
 def cannot_write(*_: object) -> None:
@@ -161,30 +154,22 @@ def cannot_write(*_: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Grammar(Generic[C]):
-    """How one engine writes clauses, a function for each kind; None where it cannot write the condition."""
+    """How an engine writes clauses, one function for each kind; None for an inexpressible condition."""
 
-    one_of: Callable[[Sequence[str]], C]
-    """Rows that have one of these tokens."""
-    none_of: Callable[[Sequence[str]], C]
-    """Rows that have none of these tokens."""
-    every: Callable[[Sequence[C]], C]
-    """Rows that satisfy all of at least two clauses."""
-    some: Callable[[Sequence[C]], C]
-    """Rows that satisfy one of at least two clauses."""
+    one_of: Callable[[Sequence[str]], C]  # rows that have one of these tokens
+    none_of: Callable[[Sequence[str]], C]  # rows that have none of these tokens
+    every: Callable[[Sequence[C]], C]  # rows that satisfy all of at least two clauses
+    some: Callable[[Sequence[C]], C]  # rows that satisfy one of at least two clauses
     scope_is: Callable[[str, Sequence[str]], C | None] = cannot_write
     """Rows whose scope field is one of these texts; None to use tokens."""
     scope_is_not: Callable[[str, Sequence[str]], C | None] = cannot_write
     """Rows whose scope field is none of these texts, or missing; None to use tokens."""
-    between: Callable[[Span], C | None] = cannot_write
-    """Rows inside the span."""
+    between: Callable[[Span], C | None] = cannot_write  # rows inside the span
     holds: Callable[[str, str, bool], C | None] = cannot_write
     """Rows whose own text field holds this text (maybe more rows); given the field, the text and "ignore case"."""
-    most_values: int = 500
-    """Tokens or texts in one clause."""
-    most_clauses: int = 200
-    """Clauses in one filter."""
-    most_levels: int = 8
-    """Levels of AND and OR in one filter."""
+    most_values: int = 500  # tokens or texts in one clause
+    most_clauses: int = 200  # clauses in one filter
+    most_levels: int = 8  # levels of AND and OR in one filter
     exact_numbers: bool = True
     """Whether the engine compares numbers to the last digit; if not, `between` reaches out a little."""
 
@@ -192,7 +177,7 @@ class Grammar(Generic[C]):
 def scope_writer(
     fits: Callable[[str], object], one: str, many: str
 ) -> Callable[[str, Sequence[str]], dict[str, Any] | None]:
-    """Write `{field: {operator: operand}}`: the operator `one` for a single text, `many` for several that all fit."""
+    """Write `{field: {operator: operand}}`: the operator `one` for a single text, `many` for several."""
 
     def write(field: str, values: Sequence[str]) -> dict[str, Any] | None:
         if not all(map(fits, values)):
@@ -204,19 +189,17 @@ def scope_writer(
 
 @dataclass(frozen=True, slots=True)
 class Narrowed(Generic[C]):
-    """What is left of a filter: a clause, or all rows (None), or no row."""
+    """A narrowed filter: a clause, or all rows (None), or no row."""
 
     clause: C | None
-    exact: bool
-    """Whether the clause is true of the matching rows only."""
-    nothing: bool = False
-    """Whether no row can match."""
+    exact: bool  # whether the clause is true of the matching rows only
+    nothing: bool = False  # whether no row can match
     size: int = 1
     levels: int = 1
 
 
 def narrow(filter: Filter | None, grammar: Grammar[C]) -> Narrowed[C]:
-    """The clause of a filter; rows that it lets through must still be held against `matches` unless it is exact."""
+    """Return the clause of a filter; unless it is exact, `matches` must check its rows."""
     if filter is None:
         return _everything(exact=True)
     return _narrow(filter, grammar, positive=True)
@@ -324,7 +307,7 @@ def _ordering(condition: Condition, grammar: Grammar[C], *, positive: bool) -> N
 
 
 def _between(grammar: Grammar[C], span: Span) -> C | None:
-    """Rows inside the span; no engine is asked about infinity, beyond which all values of the kind lie."""
+    """Return rows inside the range; infinity is left out, because no value lies beyond it."""
     bounds = [bound for bound in (span.low, span.high) if bound is not None]
     if any(map(math.isinf, bounds)):
         return grammar.one_of([_mark(span.path, span.kind)])
@@ -332,13 +315,13 @@ def _between(grammar: Grammar[C], span: Span) -> C | None:
 
 
 def _mark(path: str, kind: Literal["number", "moment"]) -> str:
-    """The token of rows whose field is one value of the kind."""
+    """Return the token of rows whose field is one value of the kind."""
     return number_mark(path) if kind == "number" else moment_mark(path)
 
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """Where an ordering begins to hold. Beyond 2**53 floats are rounded: there spans reach out by one more float."""
+    """The first value of an ordering. Beyond 2**53 floats are rounded, so ranges reach out by one more float."""
 
     path: str
     kind: Literal["number", "moment"]
@@ -349,7 +332,7 @@ class _Edge:
         return abs(self.value) < EXACT
 
     def step(self, *, upward: bool) -> _Edge:
-        """The next value on that side."""
+        """Return the next value on that side."""
         if not self.exact:
             return self
         if self.kind == "moment":
@@ -357,13 +340,13 @@ class _Edge:
         return _Edge(self.path, self.kind, math.nextafter(self.value, math.inf if upward else -math.inf))
 
     def side(self, *, upward: bool) -> Span:
-        """This value and all beyond it on that side."""
+        """Return this value and all beyond it on that side."""
         value = self.value if self.exact else math.nextafter(self.value, -math.inf if upward else math.inf)
         return Span(self.path, self.kind, value, None) if upward else Span(self.path, self.kind, None, value)
 
 
 def _edge(condition: Condition) -> _Edge | None:
-    """The first value that satisfies an ordering; None where texts are compared that are no moments."""
+    """Return the first value that satisfies an ordering; None if texts are compared that are not times."""
     value, path = condition.value, path_of(condition.field)
     if isinstance(value, (Moment, str)):
         moment = read_moment(value.text if isinstance(value, Moment) else value)
@@ -379,7 +362,7 @@ def _edge(condition: Condition) -> _Edge | None:
 
 
 def filter_plain(filter: Filter) -> list[Any]:
-    """The filter as JSON values, different for filters that differ."""
+    """Return the filter as JSON values, different for different filters."""
     if isinstance(filter, Condition):
         value = filter.value
         operand = [_plain_scalar(one) for one in value] if isinstance(value, tuple) else _plain_scalar(value)
@@ -394,7 +377,7 @@ def _plain_scalar(value: Any) -> Any:
 
 
 def plain_filter(plain: list[Any]) -> Filter:
-    """The filter that `filter_plain` was given."""
+    """Return the filter of `filter_plain`'s result."""
     word, *parts = plain
     if word == "is":
         field, operator, value = parts

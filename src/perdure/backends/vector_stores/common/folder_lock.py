@@ -8,15 +8,14 @@ from pathlib import Path
 from perdure.backends.file_lock import try_lock
 from perdure.domain.errors import VectorStoreError
 
-FILE = "perdure.lock"
-"""The locked file; it stays in the folder, empty."""
+FILE = "perdure.lock"  # the locked file; it stays in the folder, empty
 
 
 class FolderLock:
-    """Holds a folder until `release`, or until this process ends in whatever way."""
+    """Holds a folder until `release`, or until the process ends."""
 
     def __init__(self, folder: Path, file: str = FILE, taken: str = "") -> None:
-        """Make the folder if it is missing, and lock it; VectorStoreError (`taken`) where another store has it."""
+        """Create the folder if needed and lock it; VectorStoreError (`taken`) if another store holds it."""
         self.folder = folder.absolute()
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,5 +38,5 @@ class FolderLock:
             )
 
     def release(self) -> None:
-        """Let others have the folder; closing the file is what unlocks it."""
+        """Release the folder by closing the lock file."""
         os.close(self._descriptor)

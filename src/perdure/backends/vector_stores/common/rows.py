@@ -18,31 +18,22 @@ from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.filter import Filter
 from perdure.domain.scope import SCOPE_FIELDS
 
-TEXT_FIELDS = (*SCOPE_FIELDS, "hash")
-"""Fields that stores index: where a payload has them, they must be text."""
-
-MAX_DEPTH = 100
-"""Levels of lists and objects in a payload: far above any real one, far below Python's recursion limit."""
-
-
+TEXT_FIELDS = (*SCOPE_FIELDS, "hash")  # fields that stores index: where a payload has them, they must be text
+MAX_DEPTH = 100  # levels of lists and objects in a payload: far above any real one, far below Python's recursion limit
 Limit = TypeVar("Limit", int, int | None)
-
-MAX_LIMIT = 2**31 - 1
-"""Rows that can be asked for at one time, as a 32-bit number."""
-
-MAX_NUMBER = 2**1023
-"""Whole numbers below this are what JSON readers everywhere can hold, if only about, as a double."""
+MAX_LIMIT = 2**31 - 1  # rows that can be asked for at one time, as a 32-bit number
+MAX_NUMBER = 2**1023  # whole numbers below this are what JSON readers everywhere can hold, if only about, as a double
 
 
 def check_id(id: object) -> str:
-    """The id of a row, which must be text."""
+    """Check that a row's id is text."""
     if not isinstance(id, str):
         raise InvalidInputError(f"a row's id must be text, not {id!r}", field="id", value=id)
     return id
 
 
 def check_dimension(dimension: object) -> int:
-    """The length of a collection's vectors, a whole number from 1 on."""
+    """Check that a dimension is a positive integer."""
     if isinstance(dimension, int) and not isinstance(dimension, bool) and dimension >= 1:
         return dimension
     raise InvalidInputError(
@@ -51,7 +42,7 @@ def check_dimension(dimension: object) -> int:
 
 
 def check_same_dimension(name: str, made: int, dimension: int) -> None:
-    """ConfigError where a collection was made for vectors of another length."""
+    """Raise ConfigError if a collection has another dimension."""
     if made != dimension:
         raise ConfigError(
             f"collection {name!r} holds vectors of dimension {made}, not {dimension}: "
@@ -62,14 +53,14 @@ def check_same_dimension(name: str, made: int, dimension: int) -> None:
 
 
 def check_most_dimensions(engine: str, most: int, dimension: int) -> None:
-    """ConfigError where an engine cannot keep vectors of this length."""
+    """Raise ConfigError if an engine cannot store vectors of this length."""
     if dimension > most:
         problem = f"{engine} holds vectors of at most {most} dimensions, not {dimension}"
         raise ConfigError(problem, field="dimension", value=dimension)
 
 
 def check_limit(limit: Limit) -> Limit:
-    """A limit, which must be a whole number from 1 on, or None; no larger than any store can count."""
+    """Check that a limit is None or a positive integer; cap it to what every store can count."""
     if limit is None:
         return None
     if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1:
@@ -78,7 +69,7 @@ def check_limit(limit: Limit) -> Limit:
 
 
 def check_vector(vector: object, dimension: int, field: str = "vector") -> Vector:
-    """A float32 copy of the vector, of shape (dimension,); InvalidInputError if its length or a number is wrong."""
+    """Return a float32 copy of shape (dimension,); InvalidInputError for a wrong length or number."""
     try:
         copy = np.array(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -95,7 +86,7 @@ def check_vector(vector: object, dimension: int, field: str = "vector") -> Vecto
 
 
 def check_payload(payload: object) -> dict[str, Any]:
-    """A copy of the payload as plain JSON values; InvalidInputError names the key of what is none."""
+    """Return a copy of the payload as plain JSON values; InvalidInputError names a key with another value."""
     if not isinstance(payload, Mapping):
         raise InvalidInputError(f"a payload must be an object, not {payload!r}", field="payload", value=payload)
     copy = _copy_object(payload, "payload", 0)
@@ -106,7 +97,7 @@ def check_payload(payload: object) -> dict[str, Any]:
 
 
 def copy_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that shares nothing with the payload, which was checked before."""
+    """Return a deep copy of a checked payload."""
     return _copy_object(payload, "payload", 0)
 
 
@@ -149,18 +140,18 @@ Place = tuple[str, str]
 
 
 def place_of(id: str, payload: Mapping[str, Any]) -> Place:
-    """Where the row stands in a list."""
+    """Return the row's place in a list."""
     created_at = payload.get("created_at")
     return (created_at if isinstance(created_at, str) else "", id)
 
 
 def write_cursor(place: Place) -> str:
-    """The opaque text that `read_cursor` reads."""
+    """Return the opaque text that `read_cursor` reads."""
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
 def read_cursor(cursor: str) -> Place:
-    """Return the position after which a list goes on; InvalidInputError if the text is none of `write_cursor`'s."""
+    """Return the place after which a list continues; InvalidInputError for text not from `write_cursor`."""
     try:
         place = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
     except (AttributeError, UnicodeError, binascii.Error, json.JSONDecodeError):
@@ -174,7 +165,7 @@ def read_cursor(cursor: str) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which rows a list wants: at most `limit` of the filter's, behind the place `after`."""
+    """The rows of a list: at most `limit` of the filter's, after the place `after`."""
 
     filters: Filter | None
     limit: int | None
@@ -183,7 +174,7 @@ class Listing:
 
 
 class ListingStore(VectorStore):
-    """A store whose lists take one checked value."""
+    """A store whose lists get one checked value."""
 
     async def list(
         self,
@@ -199,4 +190,4 @@ class ListingStore(VectorStore):
 
     @abstractmethod
     async def _list(self, collection: str, wanted: Listing) -> Page:
-        """The page of a collection."""
+        """Return a page of the collection."""

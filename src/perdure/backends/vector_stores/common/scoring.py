@@ -1,7 +1,7 @@
-"""Scores of rows: exact cosine similarity, and BM25 over rows that hold each word once (`perdure.domain.text.terms`).
+"""Scores of rows: exact cosine similarity, and BM25 without term frequency (`perdure.domain.text.terms`).
 
-A fast float32 product orders the rows; those near the cut are scored again in float64, one row at a time, so that equal
-vectors get equal scores wherever they stand, and ties can be broken by id.
+A fast float32 product orders the rows; those near the cut are scored again in float64, row by row, so that equal
+vectors get equal scores, and ties are broken by id.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from perdure.backends.vector_stores.base import Vector
 
 Matrix = NDArray[np.float32]
 Scores = NDArray[np.float64]
-
 MARGIN = 4e-6
 """More than a float32 product of unit vectors of 4,096 numbers is ever off (about sqrt(4096) half-ulps of 6e-8)."""
 
-_SAFE = (1e-15, 1e15)
-"""Lengths whose squares float32 can hold without loss; beyond them float64 measures."""
+_SAFE = (1e-15, 1e15)  # lengths whose squares float32 can hold without loss; beyond them float64 measures
 
 
 def unit_rows(rows: Matrix) -> Matrix:
-    """The rows scaled to length 1, as a new array of shape (n, dimension); zero vectors stay zero."""
+    """Return the rows scaled to length 1, as a new array of shape (n, dimension); zero vectors stay zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     odd = ~((lengths > _SAFE[0]) & (lengths < _SAFE[1]))
     if not odd.any():
@@ -39,32 +37,31 @@ def unit_rows(rows: Matrix) -> Matrix:
 
 
 def unit(vector: Vector) -> Vector:
-    """The vector scaled to length 1; the zero vector stays zero."""
+    """Return the vector scaled to length 1; the zero vector stays zero."""
     row: Vector = unit_rows(vector[None, :])[0]
     return row
 
 
 def exact_scores(units: Matrix, query: Vector) -> Scores:
-    """The cosine in [-1, 1] of each unit row with the unit query, shape (n,), the same for equal rows."""
+    """Return the cosine in [-1, 1] of each unit row with the unit query, shape (n,), equal for equal rows."""
     products: Scores = (units.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     return np.clip(products, -1.0, 1.0)
 
 
 K1 = 1.2
-B = 0.75
-"""BM25's usual constants (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009)."""
+B = 0.75  # BM25's usual constants (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009)
 
 
 def rarity(total: int, found: int) -> float:
-    """BM25's inverse document frequency of a word that `found` of `total` rows have; above 0 always."""
+    """Return BM25's inverse document frequency of a word in `found` of `total` rows; always above 0."""
     return float(np.log1p((max(total, found) - found + 0.5) / (found + 0.5)))
 
 
 def word_scores(weights: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """BM25 of rows that share words: `weights` sums the rarities of those, `lengths` counts the words of each row.
+    """Return BM25 of rows that share words: `weights` are their summed rarities, `lengths` the words of each row.
 
-    A memory is one statement, so a word counts once however often it stands there (term frequency 1); lengths are
-    measured against the mean of the rows given. Shapes (n,), results above 0.
+    A memory is one statement, so a word counts once (term frequency 1); lengths are relative to the mean of the given
+    rows. Shapes (n,), results above 0.
     """
     mean = lengths.mean() if len(lengths) else 1.0
     scores: NDArray[np.float64] = weights * (K1 + 1) / (1 + K1 * (1 - B + B * lengths / max(mean, 1.0)))
@@ -72,7 +69,7 @@ def word_scores(weights: NDArray[np.float64], lengths: NDArray[np.float64]) -> N
 
 
 def sum_rarities(postings: Sequence[NDArray[np.int64]], total: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The rows that have some word, ascending, and the sum of the rarities of those they have; one posting a word."""
+    """Return the rows with some word, ascending, and the sum of their words' rarities; one posting for each word."""
     found = [posting for posting in postings if len(posting)]
     if not found:
         return np.empty(0, np.int64), np.empty(0, np.float64)

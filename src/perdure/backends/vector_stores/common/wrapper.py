@@ -1,4 +1,4 @@
-"""Base of stores that wrap another: every call is passed on, unless a subclass overrides it."""
+"""Base of stores that wrap another: calls are passed on, unless a subclass overrides them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Part(BaseModel):
 
 
 def _passed_on(method: str) -> Any:
-    """Make a method that awaits the one of that name on the store behind."""
+    """Return a method that awaits the store behind's method of that name."""
 
     async def call(self: WrappingStore, *arguments: Any, **named: Any) -> Any:
         return await getattr(self._store, method)(*arguments, **named)
@@ -34,7 +34,7 @@ def _passed_on(method: str) -> Any:
 
 
 class WrappingStore(VectorStore):
-    """Pass every call on to another store; ConfigError for one with files, whose edits by users would go unnoticed."""
+    """Passes calls on to another store; ConfigError for one with files, whose edits would go unnoticed."""
 
     def __init__(self, behind: Part) -> None:
         self._store: VectorStore = registry.build("vector_stores", behind.provider, behind.config)

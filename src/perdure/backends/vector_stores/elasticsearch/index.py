@@ -1,4 +1,4 @@
-"""An index of memories: its names, its mapping, a row as a document of it, and filters as queries."""
+"""An index of memories: names, mapping, rows as documents, and filters as queries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.readable import is_unicode
 
-Clause = dict[str, Any]
-"""A query of the query DSL."""
-
+Clause = dict[str, Any]  # a query of the query DSL
 LONGEST_KEYWORD = 8191
 """Characters of a keyword: Lucene takes 32,766 bytes of UTF-8, which are four for a character at most."""
 
@@ -34,15 +32,15 @@ _FIRST, _LAST = "0" * 16, "f" * 16
 
 
 def as_keyword(text: str) -> bool:
-    """Whether a keyword field keeps the text as it is."""
+    """Whether a keyword field stores the text unchanged."""
     return len(text) <= LONGEST_KEYWORD and is_unicode(text)
 
 
 def places(numbers: Mapping[str, float], moments: Mapping[str, int]) -> list[str]:
-    """Keywords that stand for the numbers and moments of a row, in an order of their own for each field.
+    """Return keywords for the numbers and times of a row, in sortable form for each field.
 
-    A field for each name that a caller comes up with would soon be more than an index may have. The record's own
-    moments have such fields, since every search asks for them.
+    A field for each name of a caller's would soon exceed the limit of an index. Only the record's own times have
+    fields, because every search uses them.
     """
     found = [_place(path, "number", value) for path, value in numbers.items()]
     return found + [_place(path, "moment", float(value)) for path, value in moments.items() if path not in TIME_FIELDS]
@@ -57,7 +55,7 @@ def _family(path: str, kind: str) -> str:
 
 
 def _ordered(value: float) -> str:
-    """Sixteen digits that sort as the numbers do."""
+    """Return sixteen digits that sort as the numbers do."""
     bits = int.from_bytes(_FORMAT.pack(value + 0.0), "big")  # -0.0 is 0
     return f"{bits ^ _ALL if bits & _SIGN else bits | _SIGN:016x}"
 
@@ -101,32 +99,27 @@ GRAMMAR = Grammar[Clause](
 )
 
 
-MOST_DIMENSIONS = 4096
-"""Numbers in a `dense_vector`."""
-
-OWN = "perdure"
-"""The key of an index's `_meta` under which we say what it holds."""
-
-_LONGEST_PLACE = 32_764
-"""Digits of an id or a time that rows are sorted by; Lucene takes 32,766 bytes."""
+MOST_DIMENSIONS = 4096  # numbers in a `dense_vector`
+OWN = "perdure"  # the key of an index's `_meta` under which we say what it holds
+_LONGEST_PLACE = 32_764  # digits of an id or a time that rows are sorted by; Lucene takes 32,766 bytes
 
 
 def alias_of(prefix: str, name: str) -> str:
-    """The alias of a collection: readable, and different for names that differ in case or in a sign only."""
+    """Return a collection's alias: readable, and different for names that differ in case or in one character."""
     slug = re.sub(r"[^a-z0-9_]+", "-", name.lower())[:60].strip("-")
     return f"{prefix}-{slug}-{digest(name, 8)}" if slug else f"{prefix}-{digest(name, 8)}"
 
 
 def key_of(id: str) -> str:
-    """The document's id for a row's, which may be longer and odder than Elasticsearch permits."""
+    """Return the document id of a row's id, which may be too long or unusual for Elasticsearch."""
     return digest(id, 16)
 
 
 def definition(alias: str, prefix: str, name: str, shape: Shape) -> dict[str, Any]:
-    """What a collection's index is made of.
+    """Return the definition of a collection's index.
 
-    Vectors are compared one by one (`flat`), since only that is exact inside a filter. Stems are ranked by BM25, each
-    once for a row however often it stands there.
+    Vectors are compared one by one (`flat`), which alone is exact inside a filter. Stems are ranked by BM25, each
+    counted once for a row.
     """
     keyword = {"type": "keyword"}
     fields: dict[str, Any] = {
@@ -164,7 +157,7 @@ def definition(alias: str, prefix: str, name: str, shape: Shape) -> dict[str, An
 
 
 def read_meta(mapping: Mapping[str, Any], prefix: str) -> tuple[str, Shape] | None:
-    """The collection that an index holds, if it is one of this store's."""
+    """Return the collection of an index, if it is one of this store's."""
     meta = mapping.get("mappings", {}).get("_meta", {}).get(OWN)
     if not isinstance(meta, dict) or meta.get("prefix") != prefix or "collection" not in meta:
         return None
@@ -172,7 +165,7 @@ def read_meta(mapping: Mapping[str, Any], prefix: str) -> tuple[str, Shape] | No
 
 
 def fields_of(document: Document) -> dict[str, Any]:
-    """The document as it is indexed; `record`, `packed` and `memory` are kept only."""
+    """Return the document's fields; `record`, `packed` and `memory` are stored only."""
     time, id = order_of((document.created_at, document.id))
     fields: dict[str, Any] = {
         "record": document.record,
@@ -193,23 +186,22 @@ def fields_of(document: Document) -> dict[str, Any]:
     return fields
 
 
-KEPT = ("record", "packed")
-"""What a row is read from, with its vector."""
+KEPT = ("record", "packed")  # what a row is read from, with its vector
 
 
 def row_of(source: Mapping[str, Any]) -> Row:
-    """The row that a document holds; with its vector where `packed` was asked for."""
+    """Return the row of a document, with its vector if `packed` was requested."""
     packed = source.get("packed")
     return decode(source["record"], None if packed is None else np.frombuffer(base64.b64decode(packed), "<f4"))
 
 
 def stems_text(stems: Sequence[str]) -> str:
-    """Stems for an analyzer that splits at spaces and cuts long words."""
+    """Return stems for an analyzer that splits at spaces and cuts long words."""
     return " ".join(map(word_token, stems))
 
 
 def order_of(place: Place) -> tuple[str, str]:
-    """Keywords that sort as the place does: any text, code point by code point."""
+    """Return keywords that sort as the place does: any text, by code point."""
     return _digits(place[0]), _digits(place[1])
 
 

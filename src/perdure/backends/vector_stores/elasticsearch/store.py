@@ -1,4 +1,4 @@
-"""The vector store on Elasticsearch: an index for each collection, exact search inside filters, BM25 for words."""
+"""The vector store on Elasticsearch: an index for each collection, exact filtered search, BM25 for words."""
 
 from __future__ import annotations
 
@@ -34,15 +34,12 @@ from perdure.domain.errors import ConfigError
 # The client's own methods ask for its own major, which an older server refuses; 9 still speaks 8.
 _JSON = "application/vnd.elasticsearch+json; compatible-with=8"
 _LINES = "application/vnd.elasticsearch+x-ndjson; compatible-with=8"
-
-LARGEST = 8 * 1024 * 1024
-"""Bytes of documents in one request, of the 100 MB that a server takes."""
-
+LARGEST = 8 * 1024 * 1024  # bytes of documents in one request, of the 100 MB that a server takes
 GONE = "index_not_found_exception"
 
 
 class Refused(Exception):
-    """A server's no to one document of many."""
+    """The server refused one document of many."""
 
     def __init__(self, status: int, kind: str) -> None:
         super().__init__(f"{status} {kind}")
@@ -51,7 +48,7 @@ class Refused(Exception):
 
 
 class Requests:
-    """Sends requests by the vendor's client, which threads may share."""
+    """Sends requests with the vendor's client, which is thread-safe."""
 
     def __init__(self, client: elasticsearch.Elasticsearch) -> None:
         self._client = client
@@ -60,7 +57,7 @@ class Requests:
         self._client.close()
 
     def send(self, method: str, path: str, body: Any = None, **params: str) -> dict[str, Any]:
-        """The server's answer, an object; MissingCollection where the index of the path does not exist."""
+        """Return the server's JSON object; MissingCollection if the path's index does not exist."""
         headers = {"accept": _JSON}
         if body is not None:
             headers["content-type"] = _JSON
@@ -68,16 +65,16 @@ class Requests:
         return self._answer(method, path, params, headers, body)
 
     def bulk(self, index: str, lines: Sequence[bytes]) -> None:
-        """Write documents into an index that exists, and have them seen by all; Refused tells of one that failed."""
+        """Write documents into an existing index, visible to all on return; Refused for one that failed."""
         headers = {"accept": _JSON, "content-type": _LINES}
         params = {"refresh": "true", "require_alias": "true", "filter_path": "errors,items.*.error,items.*.status"}
         answer = self._answer("POST", f"/{index}/_bulk", params, headers, b"\n".join([*lines, b""]))
         if not answer["errors"]:
             return
         for item in answer["items"]:
-            for told in item.values():
-                if "error" in told:
-                    raise item_failure(told["status"], told["error"])
+            for result in item.values():
+                if "error" in result:
+                    raise item_failure(result["status"], result["error"])
 
     def _answer(
         self, method: str, path: str, params: dict[str, str], headers: dict[str, str], body: Any
@@ -94,25 +91,25 @@ class Requests:
 
 
 def batches(documents: Sequence[list[bytes]]) -> Iterator[list[bytes]]:
-    """The lines of documents, in requests of bearable size."""
+    """Split documents into bulk requests of limited size."""
     for batch in bounded_batches(documents, lambda lines: sum(map(len, lines)), most_size=LARGEST):
         yield [line for lines in batch for line in lines]
 
 
-def item_failure(status: int, told: dict[str, Any]) -> Exception:
-    """What to raise for one document of many that failed."""
-    return MissingCollection() if told["type"] == GONE else Refused(status, told["type"])
+def item_failure(status: int, error: dict[str, Any]) -> Exception:
+    """Return the error for one document of many that failed."""
+    return MissingCollection() if error["type"] == GONE else Refused(status, error["type"])
 
 
 def kind_of(error: elasticsearch.ApiError) -> str:
-    """What the server calls the error, such as `index_not_found_exception`."""
-    told = error.body.get("error") if isinstance(error.body, dict) else None
-    kind = told.get("type") if isinstance(told, dict) else None
+    """Return the server's error type, such as `index_not_found_exception`."""
+    details = error.body.get("error") if isinstance(error.body, dict) else None
+    kind = details.get("type") if isinstance(details, dict) else None
     return kind if isinstance(kind, str) else ""
 
 
 def failure_of(error: Exception, address: str) -> Failure | None:
-    """What a failure means; its own words are left out, since they may repeat what somebody said."""
+    """Map a failure; its own words are left out, because they may repeat stored text."""
     if isinstance(error, elasticsearch.ConnectionTimeout):
         return Failure(f"{address} did not answer in time; the setting timeout says how long that is", passing=True)
     if isinstance(error, elasticsearch.SSLError):
@@ -131,29 +128,26 @@ def failure_of(error: Exception, address: str) -> Failure | None:
 
 
 def _status(status: int, kind: str, address: str) -> Failure:
-    told = f"{status} {kind}".strip()
+    problem = f"{status} {kind}".strip()
     if status == 401:
-        return Failure(f"{address} refuses the credentials ({told}): set api_key, or username and password")
+        return Failure(f"{address} refuses the credentials ({problem}): set api_key, or username and password")
     if status == 403:
-        return Failure(f"{address} does not permit this ({told}): the credentials lack a privilege on the indices")
+        return Failure(f"{address} does not permit this ({problem}): the credentials lack a privilege on the indices")
     if status == 413:
-        return Failure(f"{address} refuses a row of this size ({told})")
-    return Failure(f"{address} answered {told}", passing=status == 429 or status >= 500)
+        return Failure(f"{address} refuses a row of this size ({problem})")
+    return Failure(f"{address} answered {problem}", passing=status == 429 or status >= 500)
 
 
-_PAGE = 1000
-"""Rows in one answer."""
-_KEYS = 10_000
-"""Rows in one answer where only their keys are asked for."""
+_PAGE = 1000  # rows in one answer
+_KEYS = 10_000  # rows in one answer where only their keys are asked for
 _WORDS = 500
 """Words of a query that are ranked: a server takes about 1,000 clauses. Rows with others are found, behind."""
 _FAR_BEHIND = 1e-3
-_CONNECTIONS = 32
-"""As many as threads work for perdure."""
+_CONNECTIONS = 32  # as many as threads work for perdure
 
 
 class ElasticsearchVectorStore(DocumentStore[es_index.Clause]):
-    """Keeps rows on a server, where processes and machines share them."""
+    """Stores rows on a server, which processes and machines may share."""
 
     name: ClassVar[str] = "elasticsearch"
     ranks_words: ClassVar[bool] = True
@@ -162,7 +156,7 @@ class ElasticsearchVectorStore(DocumentStore[es_index.Clause]):
     _client: Requests
 
     class Settings(EngineSettings):
-        """Where the server is, who we are there, and which indices are ours."""
+        """The server's address and credentials, and the prefix of our indices."""
 
         url: str = "http://localhost:9200"
         """Address of a node, or of several, separated by commas; without a port 9200, or 443 for https."""
@@ -223,7 +217,7 @@ class ElasticsearchVectorStore(DocumentStore[es_index.Clause]):
         return f"{self.settings.prefix}-identity"
 
     def _make_identity(self) -> None:
-        """An index without documents, whose mapping tells the id: it is made whole or not at all."""
+        """Create an index without documents, whose mapping is the store's id."""
         try:
             self._identity()
         except MissingCollection:
@@ -367,7 +361,7 @@ class ElasticsearchVectorStore(DocumentStore[es_index.Clause]):
     def _pages(
         self, name: str, clause: es_index.Clause | None, *, source: list[str] | bool, size: int
     ) -> Iterator[list[dict[str, Any]]]:
-        """Every hit of the clause, by a key that no change of a row moves."""
+        """Yield every hit of the clause, by a key that no change of a row moves."""
         body: dict[str, Any] = {"query": _query(clause), "size": size, "sort": ["key"], "_source": source}
         while True:
             hits = self._search(name, body)
@@ -382,14 +376,14 @@ class ElasticsearchVectorStore(DocumentStore[es_index.Clause]):
         return hits
 
     def _found(self, name: str, body: dict[str, Any], **params: str) -> dict[str, Any]:
-        """The hits of a search that failed on no shard: a row left out would be a memory forgotten."""
+        """Return the hits of a search that failed on no shard, because a missing row would be a forgotten memory."""
         params["allow_partial_search_results"] = "false"
         found: dict[str, Any] = self._client.send("POST", f"/{self._alias(name)}/_search", body, **params)["hits"]
         return found
 
 
 def _address(text: str) -> str:
-    """The address with its port; a password in it would show in every message, so there is none."""
+    """Return the address with its port and without a password, which would appear in messages."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError("must be an address such as https://host:9200")
@@ -422,5 +416,5 @@ def _query(clause: es_index.Clause | None) -> es_index.Clause:
 
 
 def _inner_product(score: float) -> float:
-    """The inner product that `max_inner_product` made a score of, which is above 0 always."""
+    """Return the inner product behind a `max_inner_product` score, which is always above 0."""
     return score - 1 if score >= 1 else 1 - 1 / score

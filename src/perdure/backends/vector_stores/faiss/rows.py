@@ -1,12 +1,8 @@
-"""The rows beside a FAISS index, in one SQLite file, which is the truth: the index is made from it.
+"""The rows beside a FAISS index in one SQLite file, which is the truth: the index is made from it.
 
-A set of tables for each collection `c`:
-
-    rows_c      n, id, record, created_at, scope fields; n grows, is never used again, and names one vector for ever
-    vectors_c   n and the float32 vector; a row without one is bare, and absent here
-    tokens_c    the tokens of a row (`Facets`)
-    spans_c     its numbers and moments by path
-    gone_c      which vectors were taken away by which version of the collection, trimmed
+Each collection `c` has these tables. rows_c: n, id, record, created_at, scope fields; n grows, is never reused, and
+names one vector for ever. vectors_c: n and the float32 vector; missing for a bare row. tokens_c: the tokens of a row
+(`Facets`). spans_c: its numbers and times by path. gone_c: vectors removed by each version of the collection, trimmed.
 """
 
 from __future__ import annotations
@@ -36,26 +32,25 @@ from perdure.domain.scope import SCOPE_FIELDS
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A condition that is true or not, in two ways of writing with the same placeholders, and their values."""
+    """A condition in two equivalent forms with the same placeholders, and their values."""
 
     probing: str
     looking_up: str
     values: tuple[str | bytes | int | float, ...] = ()
-    scoped: bool = False
-    """Whether it holds only inside given scopes."""
+    scoped: bool = False  # whether it holds only inside given scopes
 
     def text(self, collection: int) -> str:
-        """The way of writing that reads fewer rows."""
+        """Return the form that reads fewer rows."""
         return (self.probing if self.scoped else self.looking_up).replace("{c}", str(collection))
 
 
 def key(text: str) -> bytes:
-    """The text as bytes that sort by code points; lone surrogates, which SQLite's text cannot hold, included."""
+    """Return the text as bytes that sort by code point, also with lone surrogates, which SQLite's text cannot hold."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def _in_table(table: str, condition: str, values: tuple[str | bytes | int | float, ...], *, has: bool = True) -> Sql:
-    """Rows that have an entry of the table under the condition, or have none."""
+    """Match rows with an entry in the table under the condition, or without one."""
     no = "" if has else "NOT "
     return Sql(
         f"{no}EXISTS (SELECT 1 FROM {table}_{{c}} WHERE n = r.n AND {condition})",
@@ -93,12 +88,12 @@ def _between(span: Span) -> Sql:
 
 
 def _holds(field: str, text: str, ignore_case: bool) -> Sql | None:
-    """Rows whose record has the text somewhere, as JSON writes it."""
+    """Match rows whose record contains the text, as JSON writes it."""
     return None if ignore_case else _plain("instr(r.record, ?) > 0", json.dumps(text)[1:-1])
 
 
 def span_key(kind: str, path: str) -> bytes:
-    """The key of a number or moment in the table of spans."""
+    """Return the key of a number or time in the table of spans."""
     return key(f"{kind}:{path}")
 
 
@@ -118,11 +113,8 @@ GRAMMAR = Grammar[Sql](
 )
 
 
-KIND = "faiss"
-"""What the file says of itself, so that no store takes another's."""
-
+KIND = "faiss"  # what the file says of itself, so that no store takes another's
 TABLES = ("rows", "vectors", "tokens", "spans", "gone")
-
 _STATES = """
 CREATE TABLE states (
     number INTEGER PRIMARY KEY,
@@ -145,13 +137,12 @@ CREATE INDEX spans_{{c}}_n ON spans_{{c}} (n);
 CREATE TABLE gone_{{c}} (version INTEGER, n INTEGER, PRIMARY KEY (version, n)) WITHOUT ROWID;
 """
 _SCOPE = "CREATE INDEX rows_{c}_{field} ON rows_{c} ({field}, created_at, id) WHERE {field} IS NOT NULL;"
-
 _MOST_IDS = 500
 _MOST_GONE = 10_000
 
 
 class Rows(Database):
-    """The open file; Database says how it is shared by threads and processes, and translates failures."""
+    """The open file; Database has the sharing between threads and processes, and the error mapping."""
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -173,7 +164,7 @@ def open_rows(path: Path, timeout: float) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection at one moment; `number` is part of its tables' names and is never used again."""
+    """A collection as of one moment; `number` is part of its tables' names and is never reused."""
 
     number: int
     shape: Shape
@@ -183,7 +174,7 @@ class Collection:
 
 
 def find(connection: sqlite3.Connection, name: str) -> Collection:
-    """The collection of that name; MissingCollection if there is none."""
+    """Return the collection of that name; MissingCollection if there is none."""
     found = connection.execute(
         "SELECT c.number, c.dimension, c.model, s.version, s.stamp, s.trimmed "
         "FROM collections c JOIN states s ON s.number = c.number WHERE c.name = ?",
@@ -199,7 +190,7 @@ def names(connection: sqlite3.Connection) -> Names:
 
 
 def make(connection: sqlite3.Connection, name: str, shape: Shape) -> None:
-    """Make a collection and its tables, or leave one that is there alone."""
+    """Create a collection and its tables, unless it exists."""
     try:
         find(connection, name)
     except MissingCollection:
@@ -214,7 +205,7 @@ def make(connection: sqlite3.Connection, name: str, shape: Shape) -> None:
 
 
 def drop(connection: sqlite3.Connection, name: str) -> int | None:
-    """Remove a collection and its tables; its number, or None if it is gone."""
+    """Delete a collection and its tables; return its number, or None if it is missing."""
     try:
         number = find(connection, name).number
     except MissingCollection:
@@ -227,7 +218,7 @@ def drop(connection: sqlite3.Connection, name: str) -> int | None:
 
 
 def clear(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Remove every row; every index of the collection must be made anew."""
+    """Delete every row; every index of the collection must be rebuilt."""
     for table in TABLES:
         connection.execute(f"DELETE FROM {table}_{collection.number}")
     version = _step(connection, collection)
@@ -241,7 +232,7 @@ def _step(connection: sqlite3.Connection, collection: Collection) -> int:
 
 
 def trim(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Forget which vectors are gone where they are many: an index that has not heard of them is made anew."""
+    """Forget old removed vectors; an index that missed them is rebuilt."""
     c = collection.number
     (count,) = connection.execute(f"SELECT count(*) FROM gone_{c}").fetchone()
     if count > _MOST_GONE:
@@ -303,7 +294,7 @@ def select(
     with_vectors: bool = False,
     ordered: tuple[bytes, bytes] | bool = False,
 ) -> tuple[str, tuple[object, ...]]:
-    """The query of the records of a clause, with their vectors; in order, after a place if one is given."""
+    """Return the query of a clause's records with their vectors; in order, after a place if one is given."""
     c = collection.number
     conditions, values = _where(collection, clause)
     if isinstance(ordered, tuple):
@@ -324,7 +315,7 @@ def _where(collection: Collection, clause: Sql | None) -> tuple[list[str], list[
 
 
 def to_rows(found: Iterable[tuple[str, bytes | None]]) -> list[Row]:
-    """The rows of records and vectors as the file has them."""
+    """Return the rows of records and vectors from the file."""
     return [decode(record, None if vector is None else np.frombuffer(vector, "<f4")) for record, vector in found]
 
 
@@ -355,7 +346,7 @@ def count(connection: sqlite3.Connection, collection: Collection, clause: Sql | 
 
 
 def numbers(connection: sqlite3.Connection, collection: Collection, clause: Sql) -> list[int]:
-    """The n of the rows of the clause that have a vector."""
+    """Return the n of the clause's rows that have a vector."""
     query = f"SELECT r.n FROM rows_{collection.number} r WHERE r.bare = 0 AND {clause.text(collection.number)}"
     return [n for (n,) in connection.execute(query, clause.values)]
 
@@ -363,13 +354,13 @@ def numbers(connection: sqlite3.Connection, collection: Collection, clause: Sql)
 def vectors_after(
     connection: sqlite3.Connection, collection: Collection, n: int, limit: int = -1
 ) -> tuple[list[int], list[Vector]]:
-    """The first vectors of greater numbers, in order; all of them where no limit is given."""
+    """Return vectors after a number, in order; without a limit all."""
     query = f"SELECT n, vector FROM vectors_{collection.number} WHERE n > ? ORDER BY n LIMIT ?"
     found = connection.execute(query, (n, limit)).fetchall()
     return [row[0] for row in found], [np.frombuffer(row[1], "<f4") for row in found]
 
 
 def gone_after(connection: sqlite3.Connection, collection: Collection, version: int) -> list[int]:
-    """The numbers of the vectors that were taken away after a version."""
+    """Return the numbers of the vectors removed after a version."""
     query = f"SELECT n FROM gone_{collection.number} WHERE version > ?"
     return [n for (n,) in connection.execute(query, (version,))]

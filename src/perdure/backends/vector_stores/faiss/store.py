@@ -1,4 +1,4 @@
-"""Vectors in a FAISS index, rows in an SQLite file beside it: search is exact, inside a scope and without one."""
+"""Vectors in a FAISS index, rows in a SQLite file beside it; search is exact, with and without a scope."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from perdure.backends.blocking import run_unit
-from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, write_meta
+from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, vacuum, write_meta
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
 from perdure.backends.vector_stores.common.document_store import (
@@ -37,26 +37,25 @@ from perdure.domain.errors import VectorStoreError
 # ruff: noqa: S608  (only our own names and numbers are written into SQL)
 
 
-_SCRUB = "scrub"
-"""The key that stands in the file's table of facts from the asking for a scrub until it is done."""
+_SCRUB = "scrub"  # the key that stands in the file's table of facts from the asking for a scrub until it is done
 
 
 def ask_for_scrub(rows: Rows) -> None:
-    """Note in the file that it has a scrub to do."""
+    """Note in the file that it needs a scrub."""
     with rows.writing() as connection:
         write_meta(connection, _SCRUB, 1)
 
 
 def finish_scrub(rows: Rows) -> bool:
-    """Do a scrub that was asked for, here or by another process: the file is written anew, and its log emptied.
+    """Do a requested scrub, of this process or another: rewrite the file and empty its log.
 
-    True if none is left to do; False while another process holds the file.
+    False while another process holds the file, else True.
     """
     try:
         with rows.alone() as connection:
             if read_meta(connection, _SCRUB) is None:
                 return True
-            connection.execute("VACUUM")
+            vacuum(connection)
             if _is_held(connection):
                 return False
             write_meta(connection, _SCRUB, None)
@@ -68,7 +67,7 @@ def finish_scrub(rows: Rows) -> bool:
 
 
 def _is_held(connection: sqlite3.Connection) -> bool:
-    """Empty the log; whether somebody still reads in it."""
+    """Empty the log; return whether somebody still reads it."""
     (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return bool(busy)
 
@@ -76,7 +75,7 @@ def _is_held(connection: sqlite3.Connection) -> bool:
 def check_rows(
     connection: sqlite3.Connection, collection: Collection, name: str, indexed: Mapping[int, Vector] | None
 ) -> Names:
-    """What disagrees, a sentence each; `indexed` is what the index finds, None if it is of another moment."""
+    """Return one sentence for each inconsistency; `indexed` is None if the index is of another moment."""
     c = collection.number
     queries = {
         "{} vectors have no row": f"SELECT count(*) FROM vectors_{c} WHERE n NOT IN (SELECT n FROM rows_{c})",
@@ -100,10 +99,8 @@ def check_rows(
     return found + [f"SQLite's own check_rows says: {text}" for text in broken]
 
 
-_CHUNK = 10_000
-"""Vectors that are read from the rows at one time."""
-_MOST_DEAD = 1_000
-"""Vectors that are gone and still in the index, at least; beyond a tenth of all it is made smaller."""
+_CHUNK = 10_000  # vectors that are read from the rows at one time
+_MOST_DEAD = 1_000  # vectors that are gone and still in the index, at least; beyond a tenth of all it is made smaller
 
 
 class VectorIndex:
@@ -112,8 +109,7 @@ class VectorIndex:
     def __init__(self, dimension: int) -> None:
         self.lock = threading.Lock()
         self.version = -1
-        self.saved = -1
-        """The version that its file has, as far as this process knows."""
+        self.saved = -1  # the version that its file has, as far as this process knows
         self._dimension = dimension
         self._reset()
 
@@ -123,7 +119,7 @@ class VectorIndex:
         self._last = 0
 
     def follow(self, connection: sqlite3.Connection, collection: Collection, file: Path) -> bool:
-        """Bring the index to the version of the rows that this read transaction sees; False if it is beyond that."""
+        """Bring the index to the version of this read transaction; False if it is newer."""
         if self.version < 0:
             self._load(collection, file)
         if self.version >= collection.version:
@@ -154,7 +150,7 @@ class VectorIndex:
             self._dead = set()
 
     def search(self, query: Vector, limit: int, numbers: Sequence[int] | None) -> list[tuple[int, float]]:
-        """The best vectors among those numbers, or among all, with their inner products."""
+        """Return the best vectors among those numbers, or among all, with their inner products."""
         if numbers is None:
             most = self._index.ntotal - len(self._dead)
             selector = faiss.IDSelectorNot(_batch(list(self._dead))) if self._dead else None
@@ -167,12 +163,12 @@ class VectorIndex:
         return [(int(n), float(score)) for n, score in zip(found[0], scores[0], strict=True) if n >= 0]
 
     def vectors(self) -> dict[int, Vector]:
-        """Every vector that the index finds, by its number."""
+        """Return every indexed vector by its number."""
         ids = faiss.vector_to_array(self._index.id_map)
         return {int(n): self._index.reconstruct(int(n)) for n in ids if int(n) not in self._dead}
 
     def save(self, collection: Collection, file: Path) -> None:
-        """Write the index, which is at the collection's version, to its file, whole or not at all."""
+        """Write the index atomically, at the collection's version."""
         self._compact()
         body = faiss.serialize_index(self._index).tobytes()
         head = json.dumps([collection.stamp, collection.version, self._last, _digest(body)]).encode()
@@ -187,7 +183,7 @@ class VectorIndex:
         self.saved = collection.version
 
     def _load(self, collection: Collection, file: Path) -> None:
-        """Take the file's index where it was made of exactly these rows; else the index stays empty."""
+        """Load the file's index if it was made from exactly these rows; else the index stays empty."""
         try:
             head, _, body = file.read_bytes().partition(b"\n")
             stamp, version, last, digest = json.loads(head)
@@ -212,7 +208,6 @@ def _digest(body: bytes) -> str:
 
 
 T = TypeVar("T")
-
 _log = logging.getLogger("perdure")
 _PAGE = 500
 
@@ -227,7 +222,7 @@ class FaissVectorStore(DocumentStore[Sql]):
     most_hits = 2**31 - 1
 
     class Settings(EngineSettings):
-        """Where the folder lies."""
+        """The folder."""
 
         path: UserPath = Field(Path("~/.memory/faiss"), validate_default=True)
         """The folder; created if it does not exist, readable by this user alone."""
@@ -352,7 +347,7 @@ class FaissVectorStore(DocumentStore[Sql]):
         return self._read_of(name, lambda connection, collection: _faiss_rows.count(connection, collection, clause))
 
     def _read_of(self, name: str, read: Callable[[sqlite3.Connection, Collection], T]) -> T:
-        """Inside one read transaction, on the collection as it is in it."""
+        """Run in one read transaction on the collection."""
         with self._rows.reading() as connection:
             return read(connection, _faiss_rows.find(connection, name))
 
@@ -367,7 +362,7 @@ class FaissVectorStore(DocumentStore[Sql]):
         return self._rows.path.with_name(f"index-{number}.faiss")
 
     def _save(self) -> None:
-        """Write the index of every collection that was searched and has changed since."""
+        """Write the index of every collection that was searched and has changed."""
         with self._rows.reading() as connection, self._rows.translated():
             for name in _faiss_rows.names(connection):
                 collection = _faiss_rows.find(connection, name)
@@ -414,4 +409,4 @@ class FaissVectorStore(DocumentStore[Sql]):
 
 
 class _Stale(Exception):
-    """The index is of a later moment than the read transaction."""
+    """The index is newer than the read transaction."""

@@ -1,4 +1,4 @@
-"""The files of one collection: written and removed in whole steps, each of which leaves a folder that can be read."""
+"""The files of one collection, written and removed in steps that each leave a readable folder."""
 
 from __future__ import annotations
 
@@ -22,32 +22,28 @@ from perdure.domain.errors import VectorStoreError
 from perdure.domain.memory import VERSION
 
 logger = logging.getLogger("perdure")
-
-_ATTEMPTS = 5
-"""A folder may be removed, for being empty, between making it and writing into it."""
-_STALE = 60.0
-"""Seconds after which a file that was being written is a dead process's."""
+_ATTEMPTS = 5  # a folder may be removed, for being empty, between making it and writing into it
+_STALE = 60.0  # seconds after which a file that was being written is a dead process's
 _HALF = re.compile(r"\.([0-9a-f]{8}|[0-9a-f]{12}|[0-9]+)\.tmp$")
 """How names end of files that are being written, here, by versions, and by the snapshot."""
 
 
 class Files:
-    """The files below one folder of entries; its methods block, and one thread at a time may call them."""
+    """The files below one folder of entries; methods block, and are called by one thread at a time."""
 
     def __init__(self, root: Path, home: str, snapshot: Snapshot) -> None:
         self._root = root
         self.home = home
         self._snapshot = snapshot
         self._accepted: dict[str, str] = {}
-        self.unsynced: set[str] = set()
-        """Files and folders to be forced to the disk by the next sync."""
+        self.unsynced: set[str] = set()  # files and folders to be forced to the disk by the next sync
 
     def write(self, puts: Sequence[Point], deletes: Sequence[str], before: Mapping[str, dict[str, Any]]) -> list[Point]:
-        """Make the files hold the rows; `before` are the index's rows of the same ids.
+        """Write the rows' files; `before` are the index's rows of the same ids.
 
-        Everything is written before anything is removed: a kill in between leaves a file too many, which the journal
-        or the next look at the folder removes, and never one too few. Answers with further rows that the index is to
-        hold: what somebody wrote into a file that was not looked at since is kept among the deleted ones.
+        Everything is written before anything is removed, so that a kill leaves an extra file, which the journal or the
+        next scan removes, and never a missing one. Returns further rows for the index: tombstones of files edited since
+        the last scan.
         """
         try:
             further, replayed = self._edits(puts, before)
@@ -72,10 +68,10 @@ class Files:
         return further
 
     def _edits(self, puts: Sequence[Point], before: Mapping[str, dict[str, Any]]) -> tuple[list[Point], set[str]]:
-        """What a person wrote into files of rows that are to change, as tombstones; and the rows that are to be left.
+        """Return manual edits of rows that are to change, as tombstones, and the rows to leave alone.
 
-        The index says already what is put of these: it is a journal's replay, and the edit came after it. Whoever
-        erases a row, and so keeps no version of it, erases the edit too.
+        If the index already has the new row, this is a journal's replay, and the edit came later. Erasing a row,
+        without a version of it, erases the edit too.
         """
         now = {point.id: point.payload for point in puts}
         earlier: dict[str, list[Any]] = {}
@@ -100,7 +96,7 @@ class Files:
         return further, replayed
 
     def _changed(self, id: str, was: dict[str, Any]) -> Found | None:
-        """What the file of a row says, where it looks otherwise than noted."""
+        """Return the content of a row's file if it looks different than noted."""
         path = self._standing(id, was)
         if path is None:
             return None
@@ -112,23 +108,23 @@ class Files:
         return seen.found if seen is not None and seen.found.id == id else None
 
     def accept(self, path: str, entry: Entry) -> None:
-        """Leave this file as it is when its row is put next, and gone if it goes meanwhile: the next look sees that."""
+        """Leave this file unchanged in its row's next put, or absent: the next scan sees later changes."""
         self._accepted[entry.id] = path
         self._snapshot.note(path, entry)
 
     def accept_gone(self, id: str) -> None:
-        """Leave the file of this row as it is when the row is removed next: what came back meanwhile is another's."""
+        """Leave this row's file unchanged when the row is removed next: a new file there is somebody else's."""
         self._accepted[id] = ""
         if (path := self._snapshot.path_of(self.home, id)) is not None:
             self._snapshot.drop(path)
 
     def refuse(self, path: str, id: str) -> None:
-        """Its row was not put after all: the file is looked at again, as if nobody had seen it."""
+        """Forget `accept`, because the row was not written: the file is scanned again."""
         if self._accepted.pop(id, None) is not None:
             self._snapshot.drop(path)
 
     def _put(self, point: Point, before: dict[str, Any] | None) -> list[str]:
-        """Write one row's file; which other file of it is to go."""
+        """Write one row's file; return another file of it that must be removed."""
         if self._accepted.pop(point.id, None) is not None:
             return []
         old = self.find(point.id, point.payload) if before is None else self._standing(point.id, before)
@@ -146,7 +142,7 @@ class Files:
         return [old] if old is not None and old != path else []
 
     def _says(self, path: str, point: Point) -> bool:
-        """Whether a file says what a row does, but for how often it was read."""
+        """Whether a file and a row agree, except for recall counts."""
         seen = self._look(path)
         return seen is not None and seen.found.id == point.id and same(seen.found.payload, point.payload, ACCESS)
 
@@ -174,7 +170,7 @@ class Files:
         self.unsynced.add(path)
 
     def _remove(self, path: str) -> None:
-        """Remove a file, and the folders that are empty then."""
+        """Remove a file, and then empty folders."""
         (self._root / path).unlink(missing_ok=True)
         self._snapshot.drop(path)
         self.unsynced.discard(path)
@@ -189,12 +185,12 @@ class Files:
             parent = parent.rpartition("/")[0]
 
     def remove_all(self) -> None:
-        """Remove every file that holds a row, and the folders that are empty then."""
+        """Remove every file that holds a row, and then empty folders."""
         for path in self._snapshot.below(self.home):
             self._remove(path)
 
     def find(self, id: str, payload: Mapping[str, Any] | None) -> str | None:
-        """The file of a row: where it was seen last, else where a row of this payload lies."""
+        """Return a row's file: where it was seen last, else where its payload belongs."""
         noted = self._snapshot.path_of(self.home, id)
         if noted is not None and self._holds(noted, id):
             return noted
@@ -204,7 +200,7 @@ class Files:
         return next((each for each in self._namesakes(path) if self._holds(each, id)), None)
 
     def _broken(self, id: str, payload: Mapping[str, Any] | None) -> list[str]:
-        """Files of a row that are there and cannot be read; those that were set aside are among them."""
+        """Return existing unreadable files of a row, including those that were set aside."""
         noted = self._snapshot.path_of(self.home, id)
         paths = [] if noted is None else [noted]
         if payload is not None:
@@ -228,7 +224,7 @@ class Files:
         return False
 
     def _set_aside(self, id: str, payload: Mapping[str, Any] | None) -> None:
-        """Move what a row's file has become, where that cannot be read, among the deleted ones: the row goes on."""
+        """Move a row's unreadable file among the deleted ones; the row stays."""
         for path in self._broken(id, payload):
             place = path.removeprefix(f"{self.home}/")
             if layout.in_deleted(place):
@@ -243,7 +239,7 @@ class Files:
             logger.warning("%s cannot be read, and its memory has changed: it lies in %s now", path, target)
 
     def _standing(self, id: str, payload: Mapping[str, Any] | None) -> str | None:
-        """The file of a row that the index has, also where another process took it in under a name of a person's."""
+        """Return the file of an indexed row, even if another process read it under a person's file name."""
         found = self.find(id, payload)
         if found is not None or payload is None:
             return found
@@ -256,7 +252,7 @@ class Files:
         return next((path for path in unknown if self._holds(path, id)), None)
 
     def _namesakes(self, path: str) -> list[str]:
-        """The files that bear a name, with a number or without one."""
+        """Return the files with a name, with or without a number."""
         first = [path] if os.path.lexists(self._root / path) else []
         folder, _, name = path.rpartition("/")
         if not (layout.in_deleted(path.removeprefix(f"{self.home}/")) or name == "summary.md"):
@@ -270,7 +266,7 @@ class Files:
         return [f"{folder}/{each}" for each in sorted(names) if layout.unnumbered(f"{folder}/{each}") == stem]
 
     def _free(self, path: str, id: str) -> str:
-        """The first of a name's numbers that no other row has."""
+        """Return the first numbered name that no other row has."""
         number = 1
         while os.path.lexists(self._root / (found := layout.numbered(path, number))):
             if self._holds(found, id):
@@ -306,7 +302,7 @@ class Files:
 
 
 def _force(path: Path) -> None:
-    """Force a file or a folder to the disk; one that is gone needs none."""
+    """Force a file or a folder to the disk, unless it is gone."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -318,20 +314,20 @@ def _force(path: Path) -> None:
 
 
 def _aside(place: str) -> str:
-    """Where what lies at a place lies among the deleted ones."""
+    """Return the place among the deleted files for a place."""
     folder, _, rest = place.partition("/")
     return f"{folder}/{layout.DELETED}/{rest}"
 
 
 def _tombstone(found: Found) -> Point:
-    """A row that keeps what a file said; `as_of` reads none of it, for it was never memory."""
+    """Return a row with a file's text; `as_of` ignores it, because it was never memory."""
     id, moment = str(uuid4()), iso(datetime.now(UTC))
     version = {"id": id, "state": VERSION, "version_of": found.id, "told_at": moment, "untold_at": moment}
     return Point(id, None, {**found.payload, **version})
 
 
 def sweep(root: Path) -> None:
-    """Remove what dead processes were writing; what else lies in the folder is its owner's, and may be much."""
+    """Remove unfinished files of dead processes; other files in the folder are their owner's."""
     old = time.time() - _STALE
     left = [path for path in root.glob(f"{NAME}.*") if _HALF.search(path.name)]
     folders = [root / layout.ENTRIES, root / layout.COLLECTIONS]

@@ -1,8 +1,8 @@
-"""Memories as Markdown files, one each: the files are the truth, and another store is an index made from them.
+"""Memories as Markdown files: the files are the truth, and another store is an index made from them.
 
-Every write goes to the files first, each in one step (a file beside it, then a rename), and then to the store behind,
-which answers every read. Who edits, adds, moves or deletes a file by hand edits memory: `differences` tells what is
-another on disk, and the engine makes changes of it (`engine.markdown.sync`).
+Every write changes the files first, each atomically (write beside, then rename), and then the store behind, which
+answers reads. Editing, adding, moving or deleting a file by hand changes memory: `differences` finds such changes, and
+the engine applies them (`engine.markdown.sync`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 
 class MarkdownVectorStore(WrappingStore, FileStore):
-    """Keeps each row as a file that people and git can work with; several processes may share the folder."""
+    """Stores each row as a file for people and git; several processes may share the folder."""
 
     name: ClassVar[str] = "markdown"
 
     class Settings(BaseModel):
-        """The folder, the index behind it, and what is done about the files."""
+        """The folder, the index behind it, and the handling of files."""
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -100,16 +100,16 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             self._files.clear()
 
     async def identity(self) -> str:
-        """That of the folder: it is the same after the index was made anew."""
+        """Return the folder's id, which stays when the index is rebuilt."""
         return self._snapshot.identity or await self._store.identity()
 
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
-        """Make a collection in the index; the files that are there already are taken in by `absorb`."""
+        """Create a collection in the index; `absorb` reads existing files."""
         await self._store.create_collection(name, dimension, model=model)
         self._dimensions.pop(name, None)
 
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection, and its files unless another generation of it goes on with them."""
+        """Delete a collection, and its files unless another generation of it uses them."""
         base, _ = layout.generation(name)
         existing = await self._store.list_collections()
         if name in existing and [each for each in existing if layout.generation(each)[0] == base] == [name]:
@@ -148,7 +148,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         await self._store.update(collection, id, vector, payload)
 
     async def _checked(self, collection: str, puts: Sequence[Point]) -> Points:
-        """The rows as the store behind would take them: it must not refuse what the files hold by then."""
+        """Check the rows as the store behind does, which must not refuse what is already in the files."""
         dimension = self._dimensions.get(collection)
         if dimension is None:
             dimension = (await self._store.get_collection_info(collection)).dimension
@@ -163,7 +163,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             return [_checked(point, now) for point in puts]  # it was deleted and made anew by another process
 
     async def _keeps_files(self, collection: str) -> bool:
-        """Whether the files are this collection's: those of a base are the lowest generation's."""
+        """Whether the files are this collection's: those of a base name are the lowest generation's."""
         base, number = layout.generation(collection)
         return number == 1 or collection == await self._first(base)
 
@@ -188,7 +188,6 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         return await run_unit(run)
 
     async def differences(self, collection: str, paths: Collection[Path] | None = None) -> Differences:
-        """How the files differ from the index; rows are read before files, which are written before rows."""
         if not await self._keeps_files(collection):
             return Differences([], [], [])
         base, _ = layout.generation(collection)
@@ -241,7 +240,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
                 base, lambda files: [id for id in missing if files.find(id, rows[id]) is None]
             )
         foreign += [Foreign(None, Point(id, None, rows[id]), None) for id in missing]
-        found.problems.extend(slip.told(rows) for slip in found.slips)
+        found.problems.extend(slip.problem(rows) for slip in found.slips)
         self._snapshot.drop_all(path for path in found.gone if (e := self._snapshot.get(path)) and e.id in here)
         return Differences(await self._with_vectors(collection, foreign), moved, found.problems)
 
@@ -292,13 +291,13 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         seen = await run_blocking(scan, self.root, home, await run_unit(self._unlike))
         asked = sorted({id for slip in seen.slips for id in slip.ids})
         rows = await self._store.get_many(await self._first(self.settings.collection), asked) if asked else []
-        found = [*seen.problems, *(slip.told({row.id for row in rows}) for slip in seen.slips)]
+        found = [*seen.problems, *(slip.problem({row.id for row in rows}) for slip in seen.slips)]
         if self._snapshot.below(home) and not (self.root / home).is_dir():
             found.append(Problem(home, "the folder is missing: its memories stand in the index alone"))
         return found
 
     def _unlike(self) -> Snapshot:
-        """A snapshot that knows which file is a row's, and of which no file looks as noted."""
+        """Return a snapshot that knows each row's file, with no file looking as noted."""
         snapshot = Snapshot(self.root)
         with self._working:
             for path in self._snapshot.below(layout.ENTRIES):
@@ -316,9 +315,9 @@ class MarkdownVectorStore(WrappingStore, FileStore):
 
     @staticmethod
     def jot(root: Path, points: Sequence[Point]) -> None:
-        """Write files of new rows into a folder that nobody need have open, or may: every index follows by itself.
+        """Write files of new rows into a folder, open or not; every index follows by itself.
 
-        Blocks until they are on the disk. VectorStoreError where one cannot be written.
+        Blocks until they are on the disk. VectorStoreError if one cannot be written.
         """
         files = Files(root, layout.ENTRIES, Snapshot(root))
         files.write(points, (), {})
@@ -359,7 +358,7 @@ def _checked(point: Point, dimension: int) -> Point:
 
 
 def _relative(root: Path, path: Path) -> str:
-    """The path below the folder, with forward slashes; "" for one that lies elsewhere."""
+    """Return the path below the folder, with forward slashes; "" for one elsewhere."""
     absolute = path if path.is_absolute() else root / path
     try:
         return absolute.relative_to(root).as_posix()

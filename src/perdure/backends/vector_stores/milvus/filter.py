@@ -1,8 +1,8 @@
-"""Filters as Milvus expressions, in the grammar that Milvus 2.5 and later and Milvus Lite 3 have in common.
+"""Filters as Milvus expressions, in the common grammar of Milvus 2.5 and later and Milvus Lite 3.
 
-No value that a caller wrote ever stands in an expression: scope values are reduced to a safe alphabet or to a digest,
-everything else is a token or a number. (Milvus Lite knows no expression templates.) No field is ever null, since the
-two engines treat `not` of unknown differently.
+No caller's value is part of an expression: scope values are reduced to a safe alphabet or to a digest, everything else
+is a token or a number. (Milvus Lite has no expression templates.) Fields are never null, because the two engines treat
+`not` of unknown differently.
 """
 
 from __future__ import annotations
@@ -16,24 +16,20 @@ from perdure.backends.vector_stores.common.documents import digest
 from perdure.backends.vector_stores.common.filter_clauses import BARE, Grammar, Span, moment_mark, number_mark
 from perdure.domain.filter import TIME_FIELDS
 
-NO_TIME = -(2**62)
-"""Stands in a time field of a row that has no such time."""
-EARLIEST = -(2**61)
-"""Below every moment that a row can have, above NO_TIME."""
-TOO_LONG = "~"
-"""Stands for a memory that is longer than a text field of Milvus."""
-
+NO_TIME = -(2**62)  # stands in a time field of a row that has no such time
+EARLIEST = -(2**61)  # below every moment that a row can have, above NO_TIME
+TOO_LONG = "~"  # stands for a memory that is longer than a text field of Milvus
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.@:+-]{0,199}")
 _WORDS = re.compile(r"[A-Za-z0-9 ]{1,200}")
 
 
 def scope_text(value: str) -> str:
-    """What stands for a scope value: itself where it is plain, else a digest; never "", which stands for none."""
+    """Return the text for a scope value: itself if plain, else a digest; never "", which means none."""
     return value if _PLAIN.fullmatch(value) else f"~{digest(value, 20)}"
 
 
 def time_field(path: str) -> str:
-    """The field that holds the microseconds of a path of TIME_FIELDS."""
+    """Return the field with the microseconds of a path of TIME_FIELDS."""
     return f"{path}_us"
 
 
@@ -76,7 +72,7 @@ def _between(span: Span) -> str | None:
 
 
 def _holds(field: str, text: str, ignore_case: bool) -> str | None:
-    """Rows whose memory holds this text, and those that are too long to be seen; patterns only of plain words."""
+    """Match rows whose memory contains this text, or is too long to be compared; patterns only of plain words."""
     if field != "memory" or ignore_case or not _WORDS.fullmatch(text):
         return None
     return f'(memory like "%{text}%" or memory == "{TOO_LONG}")'

@@ -1,4 +1,4 @@
-"""The vector store on Milvus: a server, a cluster, Zilliz Cloud, or Milvus Lite inside this process."""
+"""The vector store on Milvus: a server, a cluster, Zilliz Cloud, or Milvus Lite in this process."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from perdure.domain.scope import SCOPE_FIELDS
 
 
 class Lite:
-    """A running Milvus Lite; it listens on a free port of the loopback address, as it always does.
+    """A running Milvus Lite, which listens on a free port of the loopback address.
 
-    It is asked by one thread at a time: Milvus Lite has no defence against two that write one collection.
+    One thread at a time uses it, because Milvus Lite is not safe against concurrent writes to a collection.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,38 +63,31 @@ class Lite:
         atexit.register(self.stop)
 
     def stop(self) -> None:
-        """Answer what is under way, and let go of the folder."""
+        """Finish running calls, and release the folder."""
         atexit.unregister(self.stop)
         self._server.stop(None).wait()
         self._database.close()
 
 
-PROPERTY = "perdure"
-"""The property of a collection that tells its true name, dimension and model."""
+PROPERTY = "perdure"  # the property of a collection that tells its true name, dimension and model
 PREFIX = "perdure_"
-
-MAX_TEXT = 65_535
-"""Bytes in a VARCHAR."""
-MAX_PARTS = 32
-"""VARCHARs that one record is spread over."""
-MAX_TOKENS = 4096
-"""Elements of an ARRAY."""
-MAX_RANGES = 1000
-"""Numbers and dates of one row's metadata: a JSON field has 64 KB."""
+MAX_TEXT = 65_535  # bytes in a VARCHAR
+MAX_PARTS = 32  # VARCHARs that one record is spread over
+MAX_TOKENS = 4096  # elements of an ARRAY
+MAX_RANGES = 1000  # numbers and dates of one row's metadata: a JSON field has 64 KB
 _BATCH_BYTES = 4_000_000
 _BATCH_ROWS = 1000
-
 _INDEXED_TIMES = ("created_at", "expires_at", "valid_to")
 
 
 def physical_name(name: str) -> str:
-    """The collection that a name means: what is readable of it and a digest, since Milvus allows few characters."""
+    """Return a collection's physical name: its readable part and a digest, because Milvus allows few characters."""
     slug = re.sub(r"[^A-Za-z0-9_]", "_", name)[:60]
     return f"{PREFIX}{slug}_{digest(name, 6)}"
 
 
 def key_of(id: str) -> str:
-    """The primary key of a row: ids are of any length and alphabet, keys are not."""
+    """Return a row's primary key: ids have any length and alphabet, keys do not."""
     return digest(id, 16)
 
 
@@ -103,7 +96,7 @@ def properties_of(name: str, shape: Shape) -> dict[str, str]:
 
 
 def described(description: Mapping[str, Any]) -> tuple[str, Shape] | None:
-    """The true name and the shape of a described collection; None if it is not ours."""
+    """Return the true name and the shape of a described collection; None if it is not ours."""
     try:
         shape = json.loads(description["properties"][PROPERTY])
         return str(shape["name"]), Shape(int(shape["dimension"]), str(shape["model"]))
@@ -112,7 +105,7 @@ def described(description: Mapping[str, Any]) -> tuple[str, Shape] | None:
 
 
 def schema_of(dimension: int) -> CollectionSchema:
-    """The fields of a collection; the user is its partition key."""
+    """Return the fields of a collection; the user is its partition key."""
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("pk", DataType.VARCHAR, is_primary=True, max_length=32)
     for name in SCOPE_FIELDS:
@@ -130,7 +123,7 @@ def schema_of(dimension: int) -> CollectionSchema:
 
 
 def indexes_of(kind: str, *, lite: bool) -> dict[str, IndexParams]:
-    """The indexes of a collection by their names; Milvus Lite indexes no arrays, and gains nothing by more than one."""
+    """Return a collection's indexes by name; Milvus Lite indexes no arrays, and gains nothing from more than one."""
     vector = {"index_type": kind, "metric_type": "IP", "params": {}}
     if kind == "HNSW":
         vector["params"] = {"M": 16, "efConstruction": 200}
@@ -146,7 +139,7 @@ def indexes_of(kind: str, *, lite: bool) -> dict[str, IndexParams]:
 
 
 def entity(document: Document, dimension: int) -> dict[str, Any]:
-    """The document as Milvus keeps it; InvalidInputError names the limit that it breaks."""
+    """Return the document for Milvus; InvalidInputError names an exceeded limit."""
     _check(document)
     times = {time_field(name): document.moments.get(name, NO_TIME) for name in TIME_FIELDS}
     ranges: dict[str, float] = {number_mark(path): number for path, number in document.numbers.items()}
@@ -187,7 +180,7 @@ def _check(document: Document) -> None:
 
 
 def size_of(entity: dict[str, Any]) -> int:
-    """About as many bytes as it takes in a request."""
+    """Return roughly how many bytes it takes in a request."""
     return 2 * sum(map(len, entity["record"])) + 24 * len(entity["tokens"]) + int(entity["vector"].nbytes)
 
 
@@ -202,7 +195,6 @@ _RATE_LIMIT = 8
 _MISSING = 100
 _NO_DATABASE = 800
 _LONGEST_MESSAGE = 500
-
 _PASSING = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -240,7 +232,7 @@ def failure_of(error: Exception, address: str, timeout: float) -> document_store
 
 
 def _status(error: BaseException | None) -> grpc.StatusCode | None:
-    """The gRPC status of an exception, or of what it was raised from: pymilvus raises some from themselves."""
+    """Return the gRPC status of an exception, or of its cause: pymilvus raises some from themselves."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         code = getattr(error, "code", None)
@@ -267,7 +259,7 @@ _UNFLUSHED = 2000
 
 
 class MilvusVectorStore(document_store.DocumentStore[str]):
-    """Keeps rows in collections whose partition key is the user; searches are exact inside the user's partition."""
+    """Stores rows in collections whose partition key is the user; searches are exact in the user's partition."""
 
     name: ClassVar[str] = "milvus"
     keeps_bare = False  # every row must have a vector
@@ -275,7 +267,7 @@ class MilvusVectorStore(document_store.DocumentStore[str]):
     settings: Settings
 
     class Settings(document_store.EngineSettings):
-        """Where Milvus is, and how collections are made."""
+        """Milvus's address, and how collections are created."""
 
         uri: str | None = None
         """Address of a server, `http://...` or `https://...` for TLS; without `path` `http://localhost:19530`."""
@@ -387,7 +379,7 @@ class MilvusVectorStore(document_store.DocumentStore[str]):
         return self._client
 
     def _call(self, name: str, method: str, **values: Any) -> Any:
-        """Call a method on a collection; one that a server that started again does not have in memory is loaded."""
+        """Call a method on a collection, and load one that a restarted server does not have in memory."""
         client, physical = self._asked, physical_name(name)
         try:
             return getattr(client, method)(physical, **values, **self._how)
@@ -415,7 +407,7 @@ class MilvusVectorStore(document_store.DocumentStore[str]):
         return found[1]
 
     def _ready(self, client: MilvusClient, physical: str) -> None:
-        """Make the indexes that are missing, since whoever made the collection may have died, and load it."""
+        """Create missing indexes, in case the creator died, and load the collection."""
         there = set(client.list_indexes(physical, **self._how))
         for field, parameters in indexes_of(self.settings.index, lite=self._is_lite).items():
             if field not in there:
@@ -529,7 +521,7 @@ def _fields(with_vectors: bool) -> list[str]:
 
 
 def _keys(ids: Sequence[str]) -> Iterator[str]:
-    """Expressions for the rows of these ids, a page each."""
+    """Yield expressions for the rows of these ids, one for each page."""
     for start in range(0, len(ids), _PAGE):
         keys = ", ".join(f'"{key_of(id)}"' for id in ids[start : start + _PAGE])
         yield f"pk in [{keys}]"

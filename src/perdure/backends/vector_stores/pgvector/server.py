@@ -1,7 +1,7 @@
-"""Connections to the store's PostgreSQL server: a pool of them, and what their failures mean.
+"""Connections to the store's PostgreSQL server: a pool, and the error mapping.
 
-The pool connects in the thread that asks, so that a server that refuses says why at once, and nothing runs in the
-background that a forked process would lack.
+The pool connects in the calling thread, so that a refusal is reported at once, and nothing runs in the background that
+a forked process would lack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from perdure.backends.shared.postgres_service import NO_ROOM, Sessions, is_away,
 from perdure.backends.vector_stores.common.document_store import Failure
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
-
 _UNCHANGED = "nothing was changed"
 _BY_STATE = {
     "25006": "may only be read here: name the primary server (target_session_attrs=read-write finds it)",
@@ -38,11 +37,9 @@ _BY_STATE = {
     "XX001": "is damaged: restore a copy of the database",
     "XX002": "is damaged: restore a copy of the database",
 }
-_PASSING = {"40001", "40P01", "53300", "25P03"}
-"""Failed for what others did at the same time."""
+_PASSING = {"40001", "40P01", "53300", "25P03"}  # failed for what others did at the same time
 _TIMED_OUT = ("57014", "55P03")
 _NO_TABLE = "42P01"
-
 _DURABLE: LiteralString = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
@@ -52,7 +49,7 @@ _HOME: LiteralString = (
 
 
 class ServerError(Exception):
-    """A failure of the server, without the driver's own words, which may quote what is stored."""
+    """A server failure without the driver's words, which may quote stored data."""
 
     def __init__(self, failure: Failure, state: str | None = None) -> None:
         super().__init__(failure.message)
@@ -61,10 +58,10 @@ class ServerError(Exception):
 
 
 class Server:
-    """The pool of one store; every connection in it is in autocommit."""
+    """The pool of one store; connections are in autocommit."""
 
     def __init__(self, url: str, schema: str, *, size: int, timeout: float) -> None:
-        """ValueError, which does not show it, for an address that cannot be read."""
+        """ValueError, which does not show it, for an unreadable address."""
         self._timeout = timeout
         self._size = size
         self.sessions = Sessions(
@@ -85,11 +82,11 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Host, port, database and schema, without user and password."""
+        """Return host, port, database and schema, without user and password."""
         return self.sessions.name
 
     def close(self) -> None:
-        """Close the connections that nobody uses; the others follow when they are given back."""
+        """Close unused connections; the others follow when they are returned."""
         with self._guard:
             pool, self._pool = self._pool, None
         if pool is not None and self._process == os.getpid():
@@ -114,7 +111,7 @@ class Server:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection for the time of a call; what goes wrong with it is a ServerError."""
+        """Open a connection for one call; failures are ServerError."""
         with self.translated():
             pool = self._of_this_process()
             held = pool.connect()
@@ -131,7 +128,7 @@ class Server:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raise ServerError for the driver's errors, without their chain: their details may quote what is stored."""
+        """Raise ServerError for the driver's errors, without their chain: their details may quote stored data."""
         try:
             yield
         except psycopg.Error as error:
@@ -160,7 +157,7 @@ def _driver(held: Any) -> Connection:
 
 
 def _has_ended(connection: Connection) -> bool:
-    """Whether the server ended the connection while nobody used it; asks nothing of the server."""
+    """Whether the server ended an unused connection; sends nothing."""
     try:
         for _ in range(2):  # its last words, then the end of the line
             connection.pgconn.consume_input()
@@ -170,7 +167,7 @@ def _has_ended(connection: Connection) -> bool:
 
 
 def _set_up(connection: psycopg.Connection[Any]) -> None:
-    """Commits that outlive power loss, and vectors, wherever the extension lives."""
+    """Set durable commits and the vector type, wherever the extension is."""
     connection.execute(_DURABLE)
     home = connection.execute(_HOME).fetchone()
     if home is not None:
@@ -183,5 +180,4 @@ def quoted(*names: str) -> str:
     return Identifier(*names).as_string()
 
 
-_LEFT_TO_THE_PARENT: list[QueuePool] = []
-"""Pools that a forked process must neither use nor close."""
+_LEFT_TO_THE_PARENT: list[QueuePool] = []  # pools that a forked process must neither use nor close

@@ -1,4 +1,4 @@
-"""Text as PostgreSQL can hold it, and filters as its WHERE clauses: a value of the user is always a parameter."""
+"""Text as PostgreSQL can store it, and filters as WHERE clauses; values are always parameters."""
 
 from __future__ import annotations
 
@@ -19,27 +19,19 @@ _LOW, _HIGH = "\x01", "\ue000"
 """Each stands before a character that stands for another: NUL and U+0001, lone surrogates and U+E000."""
 _TO_ESCAPE = re.compile(f"[\x00{_LOW}{_HIGH}\ud800-\udfff]")
 _ESCAPED = re.compile(f"{_LOW}([\x01\x02])|{_HIGH}(.)", re.DOTALL)
-_CUT = f"{_LOW}\x03"
-"""Stands in a key before the digest of a text that was too long for one."""
-
+_CUT = f"{_LOW}\x03"  # stands in a key before the digest of a text that was too long for one
 _SURROGATES = 0xD800
 _SHIFT = _SURROGATES - 0x1000
-_LAST = "\u2000"
-"""Behind U+E000 it stands for that character itself; the surrogates' stand-ins come before it."""
-
-_LONGEST_KEY = 1000
-"""Bytes of an id or a time that are kept in a key: a B-tree takes some 2,700 a row."""
-_LONGEST_SCOPE = 2000
-"""Bytes of a scope value in an index, beside a time."""
-_LONGEST_WORD = 64
-"""Characters of a word in the index of words, which holds each of them whole."""
-
+_LAST = "\u2000"  # behind U+E000 it stands for that character itself; the surrogates' stand-ins come before it
+_LONGEST_KEY = 1000  # bytes of an id or a time that are kept in a key: a B-tree takes some 2,700 a row
+_LONGEST_SCOPE = 2000  # bytes of a scope value in an index, beside a time
+_LONGEST_WORD = 64  # characters of a word in the index of words, which holds each of them whole
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 """The JSON text of a value that was checked."""
 
 
 def escape(text: str) -> str:
-    """Text that PostgreSQL can hold, different for different texts and in the same order; most are left as they are."""
+    """Return text that PostgreSQL can store, distinct and in the same order; mostly unchanged."""
     return _TO_ESCAPE.sub(_stand_in, text)
 
 
@@ -61,7 +53,7 @@ def _stood_for(found: re.Match[str]) -> str:
 
 
 def key_text(text: str) -> str:
-    """The text in a key: itself wherever it fits, otherwise its beginning and a digest."""
+    """Return the text for a key: itself if it fits, else its beginning and a digest."""
     key = escape(text)
     if len(key) * 4 <= _LONGEST_KEY:
         return key
@@ -74,7 +66,7 @@ def key_text(text: str) -> str:
 
 
 def fits_a_scope(value: str) -> bool:
-    """Whether PostgreSQL can hold this value of a scope field as it is, and index it."""
+    """Whether PostgreSQL can store and index this scope value unchanged."""
     if value.isascii():
         return "\x00" not in value and len(value) <= _LONGEST_SCOPE
     try:
@@ -84,15 +76,15 @@ def fits_a_scope(value: str) -> bool:
 
 
 def word_key(stem: str) -> str:
-    """A word in the index of words: itself, or a digest where it is very long."""
+    """Return a word for the word index: itself, or a digest if it is very long."""
     return stem if len(stem) <= _LONGEST_WORD else f"#{digest(stem, 16)}"
 
 
 def payload_json(record: str) -> str:
-    """The payload of a record as JSONB can hold it.
+    """Return the payload of a record as JSONB can store it.
 
-    It differs from the record's only in what PostgreSQL cannot hold: such characters are replaced by visible ones, and
-    a scope value that cannot be held or indexed is left out, lest it be taken for another's.
+    Unsupported characters are replaced by visible ones, and a scope value that cannot be stored or indexed is left out,
+    so that it is not mistaken for another.
     """
     payload: dict[str, Any] = json.loads(record)[1]
     unfit = [name for name in SCOPE_FIELDS if isinstance(payload.get(name), str) and not fits_a_scope(payload[name])]
@@ -122,7 +114,7 @@ def _legible(value: Any) -> Any:
 
 
 def _legible_object(value: dict[str, Any]) -> dict[str, Any]:
-    """A key that had to be changed never stands for another."""
+    """Return an object without changed keys, which could be mistaken for others."""
     copy = {key: _legible(element) for key, element in value.items() if _legible_text(key) == key}
     for key, element in value.items():
         copy.setdefault(_legible_text(key), _legible(element))
@@ -135,14 +127,13 @@ def _legible_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A condition in SQL and the values of its placeholders, in order."""
+    """An SQL condition and the values of its placeholders, in order."""
 
     sql: LiteralString
     values: tuple[object, ...] = ()
     unindexed: LiteralString = ""
     """The same in words that no index answers, where an index could; for rows of a scope, which has its own."""
-    scoped: bool = False
-    """Whether only rows of one scope satisfy it."""
+    scoped: bool = False  # whether only rows of one scope satisfy it
 
 
 def _joined(word: LiteralString, clauses: Sequence[Clause]) -> Clause:
@@ -154,7 +145,7 @@ def _joined(word: LiteralString, clauses: Sequence[Clause]) -> Clause:
 
 
 def every(clauses: Sequence[Clause]) -> Clause:
-    """All of the clauses; where one is a scope, its index finds the rows and the others look at these."""
+    """Combine clauses; if one is a scope, its index finds the rows and the others filter these."""
     if not any(clause.scoped for clause in clauses):
         return _joined(" AND ", clauses)
     inside = [Clause(clause.unindexed or clause.sql, clause.values) for clause in clauses]
@@ -162,7 +153,7 @@ def every(clauses: Sequence[Clause]) -> Clause:
 
 
 def _scope_is(field: str, values: Sequence[str]) -> Clause | None:
-    """The scope fields are indexed as `payload->>'field'`."""
+    """Match scope fields, which are indexed as `payload->>'field'`."""
     if not all(map(fits_a_scope, values)):
         return None
     if len(values) == 1:
@@ -171,14 +162,14 @@ def _scope_is(field: str, values: Sequence[str]) -> Clause | None:
 
 
 def _scope_is_not(field: str, values: Sequence[str]) -> Clause | None:
-    """A row without the field is none of them."""
+    """Match rows with another value, or without the field."""
     if not all(map(fits_a_scope, values)):
         return None
     return Clause(f"(payload->>'{field}' = ANY(%s::text[])) IS NOT TRUE", (list(values),))
 
 
 def _between(span: Span) -> Clause:
-    """Each row has its numbers and moments by path."""
+    """Match rows by their numbers and times, stored by path."""
     column: LiteralString = "numbers" if span.kind == "number" else "moments"
     if span.path in TIME_FIELDS:
         place, values = f"({column}->'{span.path}')::float8", []
@@ -192,9 +183,9 @@ def _between(span: Span) -> Clause:
 
 
 def _holds(field: str, text: str, ignore_case: bool) -> Clause | None:
-    """Rows whose own field holds the text; lists, whose elements count one by one, are let through.
+    """Match rows whose own field contains the text, and all lists, whose elements count one by one.
 
-    Python folds case as Unicode says and PostgreSQL does not, so that a text beyond ASCII is let through as well.
+    Text beyond ASCII matches always, because Python and PostgreSQL fold case differently.
     """
     if field not in RECORD_FIELDS or "\x00" in text or not is_unicode(text):
         return None

@@ -42,15 +42,11 @@ from perdure.domain.scope import SCOPE_FIELDS
 
 # ruff: noqa: S608  (only names of our own, quoted, and numbers are written into SQL; every value is bound)
 
-MOST_DIMENSIONS = 16_000
-"""Numbers in a vector, as pgvector has it."""
-MOST_INDEXED = 2_000
-"""Numbers in a vector that pgvector's HNSW takes."""
-
+MOST_DIMENSIONS = 16_000  # numbers in a vector, as pgvector has it
+MOST_INDEXED = 2_000  # numbers in a vector that pgvector's HNSW takes
 _REGISTRY = "perdure_collections"
 _STORE = "perdure_store"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
-
 _COLUMNS: LiteralString = """
     id text COLLATE "C" PRIMARY KEY,
     vector vector({dimension}),
@@ -64,9 +60,7 @@ _COLUMNS: LiteralString = """
 """
 _WORDY = ("payload", "record", "words")
 """Columns with the user's text: the planner would keep samples of it, which no rewriting of tables reaches."""
-_SWEPT = ("expires_at", "valid_to")
-"""Moments by which whole collections are swept."""
-
+_SWEPT = ("expires_at", "valid_to")  # moments by which whole collections are swept
 _BROKEN_INDEXES: LiteralString = """
 SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = to_regclass(%s) AND NOT (i.indisvalid AND i.indisready) ORDER BY 1
@@ -74,26 +68,21 @@ WHERE i.indrelid = to_regclass(%s) AND NOT (i.indisvalid AND i.indisready) ORDER
 
 
 def table_name(collection: str) -> str:
-    """The table of a collection: by its own name, or, where that is no plain one, what is readable and a digest."""
+    """Return a collection's table: its own name if plain, else the readable part and a digest."""
     if _PLAIN_NAME.fullmatch(collection) and collection not in (_REGISTRY, _STORE):
         return collection
     return f"perdure_{re.sub('[^A-Za-z0-9_]+', '_', collection)[:30]}_{digest(collection, 10)}"
 
 
 logger = logging.getLogger("perdure")
-
-_PAGE = 1000
-"""Rows of a page of `_scan`."""
+_PAGE = 1000  # rows of a page of `_scan`
 _CHUNK = 100 if psycopg.capabilities.has_stream_chunked() else 1
 """Rows that the driver takes up at one time: one where its libpq is older than 17."""
 _MOST_NEAR = 500
 """Rows that the index of vectors is asked for: it is asked to look at twice as many, of which it takes 1,000."""
 _BATCH = 500
-_BATCH_TEXT = 4_000_000
-"""Documents, and characters of their records, in one statement of a write."""
-
+_BATCH_TEXT = 4_000_000  # documents, and characters of their records, in one statement of a write
 _EVERYTHING = Clause("true")
-
 _PUT: LiteralString = """
 INSERT INTO {table} (id, vector, payload, created_at, record, tokens, words, numbers, moments)
 SELECT i, v, p::jsonb, c, r, string_to_array(t, ' '), string_to_array(w, ' '), n::jsonb, m::jsonb
@@ -125,7 +114,7 @@ FROM weights JOIN held USING (id) ORDER BY score DESC, id LIMIT %s
 class PgVectorStore(document_store.DocumentStore[Clause]):
     """Memories in a PostgreSQL database (14 or newer) with the extension pgvector, for any number of processes.
 
-    A batch is one transaction. Deleted text is gone from the tables once a scrub is done; the server's write-ahead log,
+    A batch is one transaction. After a scrub, deleted text is gone from the tables; the server's write-ahead log,
     backups and replicas keep it for their own time.
     """
 
@@ -138,7 +127,7 @@ class PgVectorStore(document_store.DocumentStore[Clause]):
     grammar = GRAMMAR
 
     class Settings(document_store.EngineSettings):
-        """Where the database is, and how it is used."""
+        """The database, and how it is used."""
 
         model_config = ConfigDict(populate_by_name=True)
 
@@ -252,7 +241,7 @@ class PgVectorStore(document_store.DocumentStore[Clause]):
         return await self._read(self._scrub)
 
     def _scrub(self) -> bool:
-        """Rewrite every table without what was deleted (VACUUM FULL); False, with a note, if somebody is in the way."""
+        """Rewrite every table without deleted data (VACUUM FULL); False, with a note, if somebody is in the way."""
         tables = [Identifier(self._schema, table_name(name)) for name in self._names()]
         with self._server.translated(), self._server.sessions.connect() as connection:
             # The planner's samples of scope values, and of ids, are taken anew as well.
@@ -278,7 +267,7 @@ class PgVectorStore(document_store.DocumentStore[Clause]):
 
     @contextmanager
     def _alone(self) -> Iterator[Connection]:
-        """A transaction in which nobody else makes or removes tables."""
+        """Open a transaction in which nobody else creates or deletes tables."""
         with self._server.connection() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [self._making])
             yield connection
@@ -350,7 +339,7 @@ class PgVectorStore(document_store.DocumentStore[Clause]):
 
     @contextmanager
     def _on(self, name: str) -> Iterator[str]:
-        """The table of a collection; MissingCollection if it is not there."""
+        """Return a collection's table; MissingCollection if it does not exist."""
         try:
             yield self._table(name)
         except ServerError as error:
@@ -393,7 +382,7 @@ class PgVectorStore(document_store.DocumentStore[Clause]):
             return list(map(_scored, connection.execute(sql, (PgVector(query), *inside.values, limit), binary=True)))
 
     def _near(self, name: str, query: Vector, limit: int) -> list[tuple[Row, float]]:
-        """Rows near the query in a whole collection, by the index of vectors; none where there are few rows."""
+        """Return rows near the query in a whole collection by the vector index; none if there are few rows."""
         with self._on(name) as table, self._server.connection() as connection, connection.transaction():
             many = f"SELECT EXISTS (SELECT FROM {table} OFFSET %s)"
             if connection.execute(many, [self.few_rows]).fetchone() != (True,):
@@ -445,12 +434,12 @@ class PgVectorStore(document_store.DocumentStore[Clause]):
 
 
 def _share(id: str) -> str:
-    """One of 64 shares of all ids: a batch of any size needs few locks, and single rows seldom wait."""
+    """Return one of 64 lock shares of ids: a large batch needs few locks, and single rows seldom wait."""
     return str(crc32(id.encode()) % 64)
 
 
 def _columns(document: Document) -> tuple[Any, ...]:
-    """What stands in a row, in the order of `_PUT`."""
+    """Return a row's values in the order of `_PUT`."""
     return (
         key_text(document.id),
         None if document.vector is None else PgVector(document.vector),

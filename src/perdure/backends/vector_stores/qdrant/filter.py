@@ -1,4 +1,4 @@
-"""Filters as Qdrant's REST API writes them: plain JSON, the same for a server and for the engine in this process."""
+"""Filters in Qdrant's REST form: plain JSON, the same for a server and for the engine in this process."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ from typing import Any, TypeAlias
 from perdure.backends.vector_stores.common.documents import digest, readable
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, cannot_write
 
-Clause: TypeAlias = dict[str, Any]
-"""A condition, or a filter of `must`, `should` and `must_not`."""
-
+Clause: TypeAlias = dict[str, Any]  # a condition, or a filter of `must`, `should` and `must_not`
 SCOPES = ("user_id", "agent_id", "run_id")
 """Scope fields with an index of their own; the others are found by their tokens, which have one too."""
 TOKENS = "tokens"
 MEMORY = "memory"
 NUMBERS = "numbers"
 MOMENTS = "moments"
-LARGEST = 1e300
-"""Numbers beyond are kept as this one: the server's reader of JSON takes some of them for infinite."""
-ERROR = 2.0**-50
-"""How far from the number that is written the server's reader may be, as a part of it."""
-TINY = 1e-300
-"""The same where numbers are so small that floats lose digits."""
-
+LARGEST = 1e300  # numbers beyond are kept as this one: the server's reader of JSON takes some of them for infinite
+ERROR = 2.0**-50  # how far from the number that is written the server's reader may be, as a part of it
+TINY = 1e-300  # the same where numbers are so small that floats lose digits
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOWEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -34,7 +28,7 @@ _HIGHEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds
 
 
 def steps_of(path: str) -> tuple[str, ...]:
-    """The keys, one inside the other, under which a field's number or moment stands; each is plain in a `key`."""
+    """Return the nested keys of a field's number or time; each is plain in a `key`."""
     head, dot, key = path.partition(".")
     return (head, _plain(key)) if dot else (head,)
 
@@ -44,7 +38,7 @@ def _plain(key: str) -> str:
 
 
 def date_of(moment: int) -> str:
-    """A moment in microseconds since 1970 as RFC 3339; Qdrant keeps dates to the microsecond, as whole numbers."""
+    """Return a time in microseconds since 1970 as RFC 3339; Qdrant stores dates in whole microseconds."""
     return (_EPOCH + timedelta(microseconds=moment)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -53,12 +47,12 @@ def kept_number(number: float) -> float:
 
 
 def is_native(value: str) -> bool:
-    """Whether a scope value can be sent as it is: JSON on the wire is UTF-8."""
+    """Whether a scope value can be sent unchanged: JSON on the wire is UTF-8."""
     return value.isascii() or readable(value) == value.replace("\x00", "")
 
 
 def as_filter(clause: Clause | None) -> Clause | None:
-    """The clause as a whole filter, which a single condition is not."""
+    """Return the clause as a complete filter, which a single condition is not."""
     return {"must": [clause]} if clause is not None and "key" in clause else clause
 
 
@@ -74,7 +68,7 @@ def _scope_is_not(field: str, values: Sequence[str]) -> Clause | None:
 
 
 def _between(span: Span) -> Clause:
-    """Rows whose single number or moment is inside the span; of numbers a few at its ends too."""
+    """Match rows whose single number or time is in the range; of numbers a few at its ends too."""
     if span.kind == "number":
         bounds: dict[str, Any] = {}
         if span.low is not None:
@@ -106,5 +100,4 @@ GRAMMAR = Grammar[Clause](
     holds=_holds,
     exact_numbers=False,  # the server reads the fractions of JSON with an error in the last digit
 )
-WITHOUT_SUBSTRINGS = replace(GRAMMAR, holds=cannot_write)
-"""For servers that cannot look for a part of a text."""
+WITHOUT_SUBSTRINGS = replace(GRAMMAR, holds=cannot_write)  # for servers that cannot look for a part of a text

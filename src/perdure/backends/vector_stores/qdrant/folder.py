@@ -1,4 +1,4 @@
-"""Qdrant without a server: its own engine (Qdrant Edge) in this process, on a folder that is this process's alone."""
+"""Qdrant without a server: its own engine (Qdrant Edge) in this process, on an exclusive folder."""
 
 from __future__ import annotations
 
@@ -24,14 +24,9 @@ from perdure.backends.vector_stores.common.scoring import K1, B
 from perdure.backends.vector_stores.qdrant import filter
 
 RECORD = "record"
-DENSE = "dense"
-"""The name of the embedder's vector."""
-WORDS = "words"
-"""The name of the sparse vector of the memory's words, which Qdrant weighs by how rare each is."""
-
-TYPICAL_WORDS = 16
-"""Words of a usual memory: BM25 wants the average length, and what is stored cannot follow it."""
-
+DENSE = "dense"  # the name of the embedder's vector
+WORDS = "words"  # the name of the sparse vector of the memory's words, which Qdrant weighs by how rare each is
+TYPICAL_WORDS = 16  # words of a usual memory: BM25 wants the average length, and what is stored cannot follow it
 _NAMESPACE = UUID("8f4a1c9e-52cb-5d0b-9e37-3f6f0f7f6d11")
 _OURS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-46-9a-f][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 """Ids of rows that are points' ids too: UUIDs as Qdrant writes them, but none of version 5, which `point_id` makes."""
@@ -47,7 +42,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class StoredPoint:
-    """A point as it is written."""
+    """A point to be written."""
 
     id: str
     dense: Vector | None
@@ -87,7 +82,7 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _word_vector(stems: Sequence[str]) -> Words | None:
-    """BM25's weight of each stem inside its text, as in `word_scores`; the weight of its rarity is the engine's."""
+    """Return BM25's weight of each stem in its text, as in `word_scores`; the engine adds its rarity."""
     if not stems:
         return None
     weight = (K1 + 1) / (1 + K1 * (1 - B + B * len(stems) / TYPICAL_WORDS))
@@ -102,7 +97,7 @@ def asked(stems: Iterable[str]) -> Words:
 
 @lru_cache(maxsize=16384)
 def place_of(stem: str) -> int:
-    """The dimension of a stem, of 2**32."""
+    """Return the dimension of a stem, of 2**32."""
     return int(digest(stem, 4), 16)
 
 
@@ -111,19 +106,17 @@ KEYWORDS = (*filter.SCOPES[1:], filter.TOKENS)
 DATES = tuple(f"{filter.MOMENTS}.{field}" for field in ("created_at", "expires_at", "valid_to"))
 """Fields that are indexed: the tenant, keywords, dates."""
 
-Stored: TypeAlias = tuple[str, Sequence[float] | None]
-"""A record, and its vector where it was asked for and is there."""
-Scored: TypeAlias = tuple[str, float]
-"""A record and its score."""
+Stored: TypeAlias = tuple[str, Sequence[float] | None]  # a record, and its vector where it was asked for and is there
+Scored: TypeAlias = tuple[str, float]  # a record and its score
 
 
 def write_label(name: str, shape: Shape) -> str:
-    """What a collection keeps of its name, dimension and model: ASCII, whatever they are."""
+    """Return a collection's name, dimension and model as ASCII text."""
     return json.dumps({"name": name, "dimension": shape.dimension, "model": shape.model})
 
 
 def read_label(label: object) -> tuple[str, Shape] | None:
-    """The name and shape of a label; None for what is none of ours."""
+    """Return the name and shape of a label; None if it is not ours."""
     try:
         shape: Any = json.loads(label) if isinstance(label, str) else None
         return str(shape["name"]), Shape(int(shape["dimension"]), str(shape["model"]))
@@ -135,7 +128,7 @@ P = ParamSpec("P")
 
 
 class EdgeError(Exception):
-    """A failure of the engine, whose own exceptions have no class but Exception."""
+    """A failure of the engine, whose own exceptions are plain Exception."""
 
 
 def call_engine(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -147,7 +140,7 @@ def call_engine(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def new_shard(folder: Path, shape: Shape) -> tuple[str, edge.EdgeShard]:
-    """A shard without a graph: every search here is exact, so that none would be used."""
+    """Make a shard without a graph, because every search here is exact."""
     name = f"shard-{uuid4().hex}"
     place = folder / name
     place.mkdir(parents=True, mode=0o700)
@@ -221,16 +214,14 @@ _MATCHES: dict[str, Callable[[Any], Any]] = {
 
 
 T = TypeVar("T")
-
 LABEL = "collection.json"
 """The file that says whose folder it is and which of its shards is the collection's; without it there is none."""
 IDENTITY = "identity"
-COPIED = 500
-"""Points copied at a time."""
+COPIED = 500  # points copied at a time
 
 
 def failure_in(path: Path, error: Exception) -> Failure | None:
-    """What an exception of the engine or of the file system means."""
+    """Map an exception of the engine or of the file system."""
     return Failure(f"the folder {path}: {error}") if isinstance(error, (EdgeError, OSError)) else None
 
 
@@ -243,8 +234,7 @@ class Collection:
     folder: Path
     shard: edge.EdgeShard
     writing: threading.Lock = field(default_factory=threading.Lock)
-    stale: bool = True
-    """Whether the files may hold text that was overwritten or deleted."""
+    stale: bool = True  # whether the files may hold text that was overwritten or deleted
 
 
 class QdrantFolder:
@@ -282,7 +272,7 @@ class QdrantFolder:
             self._collections[name] = Collection(name, shape, folder, loaded)
 
     def close(self) -> None:
-        """Close every collection and give the folder free."""
+        """Close every collection and release the folder."""
         with self._guard:
             found, self._collections = list(self._collections.values()), {}
             for collection in found:
@@ -305,7 +295,7 @@ class QdrantFolder:
         return list(self._collections)
 
     def make(self, name: str, shape: Shape) -> None:
-        """Make a collection; its label, written last, makes it one."""
+        """Create a collection; writing its label last makes it valid."""
         with self._guard:
             if name in self._collections:
                 return
@@ -316,7 +306,7 @@ class QdrantFolder:
             self._collections[name] = Collection(name, shape, folder, shard, stale=False)
 
     def drop(self, name: str) -> None:
-        """Remove a collection, its label first."""
+        """Delete a collection, its label first."""
         with self._guard:
             found = self._collections.pop(name, None)
             if found is not None:
@@ -335,7 +325,7 @@ class QdrantFolder:
         return found
 
     def _read(self, name: str, read: Callable[[edge.EdgeShard], T]) -> T:
-        """Read from the collection's shard; if it was replaced meanwhile, from the new one."""
+        """Read from the collection's shard, or from its replacement."""
         while True:
             shard = self._collection(name).shard
             try:
@@ -354,7 +344,7 @@ class QdrantFolder:
                 call_engine(collection.shard.update, operation)
 
     def write(self, name: str, points: Sequence[StoredPoint], deletes: Sequence[str]) -> None:
-        """Write points whole, then delete others; both are in the engine's log once this returns."""
+        """Write whole points, then delete others; both are in the engine's log on return."""
         operations = []
         if points:
             operations.append(edge.UpdateOperation.upsert_points([edge_point(point) for point in points]))
@@ -401,7 +391,7 @@ class QdrantFolder:
                     call_engine(collection.shard.flush)
 
     def scrub(self) -> None:
-        """Copy collections that may hold deleted text to new files: of its own the engine only reuses that space."""
+        """Copy collections that may hold deleted text to new files; the engine itself only reuses the space."""
         for collection in list(self._collections.values()):
             with self._guard, collection.writing:
                 if collection.stale and self._collections.get(collection.name) is collection:
@@ -427,13 +417,13 @@ class QdrantFolder:
 
 
 def collections_in(path: Path) -> Shapes:
-    """The collections of a folder, as their labels tell; makes nothing."""
+    """Return the collections of a folder by their labels; creates nothing."""
     labels = [_label_in(file.parent) for file in path.glob(f"*/{LABEL}")]
     return {label[0]: label[1] for label in labels if label is not None}
 
 
 def folder_name(name: str) -> str:
-    """A folder for each name, also where letters of both cases are the same to the file system."""
+    """Return a unique folder name, also on file systems that ignore case."""
     return f"{re.sub('[^a-z0-9_-]+', '-', name.lower())[:40]}.{digest(name, 10)}"
 
 

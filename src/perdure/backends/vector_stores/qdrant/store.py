@@ -33,19 +33,13 @@ from perdure.backends.vector_stores.qdrant.filter import GRAMMAR, WITHOUT_SUBSTR
 from perdure.backends.vector_stores.qdrant.folder import asked as asked_words
 from perdure.domain.errors import VectorStoreError
 
-LABEL = "perdure"
-"""The key of a collection's metadata under which its label stands."""
+LABEL = "perdure"  # the key of a collection's metadata under which its label stands
 IDENTITY = "perdure.identity"
 """The collection whose metadata is the server's identity; its dot keeps it apart from the names of others."""
-OLDEST = (1, 16)
-"""The first version whose collections have metadata."""
-WITH_SUBSTRINGS = (1, 20)
-"""The first version that matches a part of a text."""
-BATCH_BYTES = 8_000_000
-"""About so much goes into one request; a server takes 32 MB by default."""
-POOL = 64
-"""Connections that one store may hold."""
-
+OLDEST = (1, 16)  # the first version whose collections have metadata
+WITH_SUBSTRINGS = (1, 20)  # the first version that matches a part of a text
+BATCH_BYTES = 8_000_000  # about so much goes into one request; a server takes 32 MB by default
+POOL = 64  # connections that one store may hold
 STRONG = models.WriteOrdering.STRONG
 ALLOWED = models.StrictModeConfig(
     unindexed_filtering_retrieve=True, unindexed_filtering_update=True, search_allow_exact=True
@@ -61,12 +55,12 @@ _INDEXES: dict[str, Any] = {
 
 
 def plain_name(name: str) -> str:
-    """A collection's name on the server, behind the prefix: itself where plain, else what is readable and a digest."""
+    """Return a collection's name after the prefix: itself if plain, else the readable part and a digest."""
     return name if _PLAIN.fullmatch(name) else f"{re.sub('[^A-Za-z0-9_-]+', '-', name)[:40]}.{digest(name, 10)}"
 
 
 class QdrantServer:
-    """One server behind an address."""
+    """A server at one address."""
 
     def __init__(
         self, address: str, port: int, key: str | None, *, timeout: float, prefix: str, on_disk: bool | None
@@ -89,15 +83,15 @@ class QdrantServer:
             raise
 
     def _check_version(self) -> tuple[int, ...]:
-        told = self._client.info()
-        found = re.match(r"(\d+)\.(\d+)", told.version)
-        if found is None or "qdrant" not in told.title.lower():
+        info = self._client.info()
+        found = re.match(r"(\d+)\.(\d+)", info.version)
+        if found is None or "qdrant" not in info.title.lower():
             raise VectorStoreError(f"qdrant: what answers at {self._address} is no Qdrant server")
         version = tuple(int(part) for part in found.groups())
         if version < OLDEST:
             least = ".".join(map(str, OLDEST))
             raise VectorStoreError(
-                f"qdrant: {self._address} runs Qdrant {told.version}; perdure needs {least} or newer (metadata of "
+                f"qdrant: {self._address} runs Qdrant {info.version}; perdure needs {least} or newer (metadata of "
                 "collections)"
             )
         return version
@@ -106,13 +100,13 @@ class QdrantServer:
         self._client.close()
 
     def identity(self) -> str:
-        """An id in the metadata of a collection without points."""
+        """Return the id in the metadata of a collection without points."""
         name = self._prefix + IDENTITY
         self._create(name, vectors_config={}, metadata={LABEL: str(uuid4())})
         return str((self._client.get_collection(name).config.metadata or {})[LABEL])
 
     def _create(self, name: str, **options: Any) -> None:
-        """Make a collection unless it is there; of two who make it at once one wins."""
+        """Create a collection unless it exists; of concurrent calls one wins."""
         if self._client.collection_exists(name):
             return
         try:
@@ -125,7 +119,7 @@ class QdrantServer:
         return self._prefix + plain_name(name)
 
     def find(self, name: str) -> Shape | None:
-        """The shape in the collection's metadata; makes the indexes that an interrupted `make` left out."""
+        """Return the shape in the collection's metadata, after creating indexes that an interrupted `make` left out."""
         label, info = self._label(self._stored_name(name))
         if label is None or info is None or label[0] != name:
             return None
@@ -142,13 +136,13 @@ class QdrantServer:
         return folder.read_label((info.config.metadata or {}).get(LABEL)), info
 
     def names(self) -> Names:
-        """The names in the metadata of the collections that have our prefix."""
+        """Return the names in the metadata of the collections with our prefix."""
         stored = [found.name for found in self._client.get_collections().collections]
         labels = ((one, self._label(one)[0]) for one in stored if one.startswith(self._prefix))
         return [label[0] for one, label in labels if label is not None and self._stored_name(label[0]) == one]
 
     def make(self, name: str, shape: Shape) -> None:
-        """Make a collection without a graph: every search here is exact, so that none would be used."""
+        """Create a collection without a graph, because every search here is exact."""
         stored = self._stored_name(name)
         self._create(
             stored,
@@ -186,7 +180,7 @@ class QdrantServer:
             self._client.delete(self._stored_name(name), everything, wait=True, ordering=STRONG)
 
     def write(self, name: str, points: Sequence[folder.StoredPoint], deletes: Sequence[str]) -> None:
-        """Write points whole in requests that a server takes, then delete others."""
+        """Write whole points in requests that a server accepts, then delete others."""
         stored = self._stored_name(name)
         with _in_collection():
             for batch in bounded_batches(points, _size_of, most_size=BATCH_BYTES):
@@ -290,7 +284,7 @@ def _filter(clause: Clause | None) -> models.Filter | None:
 
 
 def _size_of(point: folder.StoredPoint) -> int:
-    """About as many bytes as the point takes in a request."""
+    """Return roughly how many bytes the point takes in a request."""
     numbers = (0 if point.dense is None else len(point.dense)) + 2 * (len(point.words.places) if point.words else 0)
     return 20 * numbers + 3 * len(point.payload[folder.RECORD]) + 500
 
@@ -313,10 +307,8 @@ def _record(payload: dict[str, Any] | None) -> str:
     return str((payload or {})[folder.RECORD])
 
 
-PAGE = 256
-"""Rows read at a time."""
-ASKED = 1000
-"""Ids in one request."""
+PAGE = 256  # rows read at a time
+ASKED = 1000  # ids in one request
 
 
 def _port() -> Any:
@@ -324,7 +316,7 @@ def _port() -> Any:
 
 
 class QdrantVectorStore(DocumentStore[Clause]):
-    """Keeps rows as points; every search is exact, and words are ranked by Qdrant's sparse vectors."""
+    """Stores rows as points; every search is exact, and words are ranked by Qdrant's sparse vectors."""
 
     name: ClassVar[str] = "qdrant"
     ranks_words: ClassVar[bool] = True
@@ -332,7 +324,7 @@ class QdrantVectorStore(DocumentStore[Clause]):
     settings: Settings
 
     class Settings(EngineSettings):
-        """Where Qdrant is."""
+        """Qdrant's address or folder."""
 
         url: str | None = None
         """The server's address, such as https://xyz.cloud.qdrant.io; it replaces `host` and `https`."""
@@ -370,7 +362,7 @@ class QdrantVectorStore(DocumentStore[Clause]):
             return self
 
         def address(self) -> str:
-            """The server's address, without a name and password that stand in it: Qdrant's client ignores those."""
+            """Return the server's address without credentials, which Qdrant's client ignores."""
             host = self.url or self.host or "localhost"
             if "://" in host:  # also in QDRANT_HOST
                 parts = urlsplit(host)
@@ -426,7 +418,7 @@ class QdrantVectorStore(DocumentStore[Clause]):
         await self._change(lambda: self._on_folder(folder.QdrantFolder.sync))
 
     async def scrub(self) -> bool:
-        """Make deleted text unreadable in the folder's files; a server gives its space away in its own time."""
+        """Make deleted text unreadable in the folder's files; a server frees its space in its own time."""
         await self._change(lambda: self._on_folder(folder.QdrantFolder.scrub))
         return True
 

@@ -1,8 +1,7 @@
-"""Which collections a Redis store has: a hash of their names, each with its number, dimension, mode and model.
+"""The collections of a Redis store: a hash by name, each with its number, dimension, mode and model.
 
-All keys of a collection bear its number, and a number is never used twice. So a collection is emptied or dropped in
-one step, by taking its number away; the rows of that number are swept afterwards, by whoever opens the store next if
-it comes to that.
+All keys of a collection contain its number, which is never reused. So removing the number empties or deletes a
+collection in one step; its rows are swept afterwards, if necessary by the next process that opens the store.
 """
 
 from __future__ import annotations
@@ -31,17 +30,14 @@ from perdure.domain.scope import SCOPE_FIELDS
 
 
 def script(client: redis.Redis, *parts: str) -> Script:
-    """Register a script with a client: files of the folder `lua` by their names, one after the other."""
+    """Register a script with a client, made of files of the folder `lua` in order."""
     folder = files(__package__) / "lua"
     text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
     return client.register_script(text)
 
 
 Mode = Literal["search", "vectorset"]
-
-_SWEPT = 1000
-"""Rows that one step of a sweep deletes: Redis serves nobody else meanwhile."""
-
+_SWEPT = 1000  # rows that one step of a sweep deletes: Redis serves nobody else meanwhile
 _COMMANDS: dict[Mode, str] = {"search": "FT.SEARCH", "vectorset": "VSIM"}
 _ADVICE: dict[Mode, str] = {
     "search": "load the Search module (Redis 8, Redis Stack) and use database 0, or set mode to vectorset",
@@ -51,7 +47,7 @@ _ADVICE: dict[Mode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is known of a collection."""
+    """The data of a collection."""
 
     number: int
     dimension: int
@@ -63,7 +59,7 @@ class Collection:
         return Shape(self.dimension, self.model)
 
     def write(self) -> bytes:
-        """As it stands in the hash; our scripts read it too."""
+        """Return the collection as stored in the hash, which our scripts read too."""
         return f"{self.number}:{self.dimension}:{self.mode}:{self.model}".encode("utf-8", "surrogatepass")
 
     @staticmethod
@@ -73,7 +69,7 @@ class Collection:
 
 
 def is_no_index(error: ResponseError) -> bool:
-    """Whether RediSearch says that an index does not exist; its words differ with its version."""
+    """Whether RediSearch reports a missing index; its words differ between versions."""
     said = str(error).lower()
     return "no such index" in said or "unknown index" in said or "index not found" in said
 
@@ -90,14 +86,14 @@ class Collections:
         self._sweep = script(client, "sweep")
 
     def identity(self) -> str:
-        """The store's id, made with the first call."""
+        """Return the store's id, created with the first call."""
         key = f"{self.prefix}:identity"
         self._client.set(key, str(uuid4()), nx=True)
         found: bytes = self._client.get(key)
         return found.decode()
 
     def best_mode(self, wanted: Mode | Literal["auto"]) -> Mode:
-        """How new collections are kept; VectorStoreError where the server cannot do it."""
+        """Return the storage mode of new collections; VectorStoreError if the server has none."""
         known = self._client.execute_command("COMMAND INFO", *_COMMANDS.values())
         able = {mode: bool(info) for mode, info in zip(_COMMANDS, known, strict=True)}
         if self._client.connection_pool.connection_kwargs.get("db", 0) != 0:
@@ -116,11 +112,11 @@ class Collections:
         return [name.decode("utf-8", "surrogatepass") for name in self._client.hkeys(self.key)]
 
     def base(self, number: int) -> str:
-        """What the keys of that number begin with; with RediSearch also the name of its index."""
+        """Return the key prefix of a number; with RediSearch also the name of its index."""
         return f"{self.prefix}:{number}"
 
     def add(self, name: str, shape: Shape, mode: Mode) -> None:
-        """Make a collection, unless another process has just made it."""
+        """Create a collection, unless another process has just done so."""
         made = self._new(Collection(0, shape.dimension, mode, shape.model))
         if not self._client.hsetnx(self.key, _text(name), made.write()):
             self._discard(made)
@@ -140,13 +136,13 @@ class Collections:
                 return
 
     def clean_up(self) -> None:
-        """Sweep what processes that were killed have left behind."""
+        """Sweep what killed processes have left behind."""
         for entry in self._client.smembers(self._retired):
             number, _, mode = entry.decode().partition(":")
             self._clean(int(number), mode)
 
     def _new(self, like: Collection) -> Collection:
-        """The same with a number of its own, and the index that it needs."""
+        """Return the collection with a new number and the index that it needs."""
         new = replace(like, number=self._client.incr(f"{self.prefix}:last"))
         if new.mode == "search":
             base = self.base(new.number)

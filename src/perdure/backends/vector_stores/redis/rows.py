@@ -1,4 +1,4 @@
-"""The rows of one collection in Redis, searched by RediSearch or a vector set, and the filters on them."""
+"""The rows of one collection in Redis, searched by RediSearch or a vector set, and their filters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ESCAPED = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Rows that have one of these tokens, or none of them."""
+    """Rows with one of these tokens, or with none of them."""
 
     tokens: tuple[str, ...]
     positive: bool = True
@@ -50,7 +50,7 @@ class ScopeIs:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Rows whose time field lies between two bounds, in microseconds since 1970, both included."""
+    """Rows whose time field lies between two inclusive bounds, in microseconds since 1970."""
 
     field: str
     low: float | None
@@ -92,12 +92,12 @@ GRAMMAR = Grammar[Clause](
 
 
 def plain_scopes(scope: Mapping[str, str]) -> dict[str, str]:
-    """The scope fields that have an index of their own."""
+    """Return the scope fields that have an index of their own."""
     return {field: value for field, value in scope.items() if field in SCOPE_FIELDS and _PLAIN.fullmatch(value)}
 
 
 def scope_set(field: str, value: str) -> str:
-    """The name of the set of rows of this scope."""
+    """Return the name of the set of a scope's rows."""
     return f"{field}={value}"
 
 
@@ -135,9 +135,7 @@ def to_plan(clause: Clause | None) -> Plan | None:
     return ["and" if clause.every else "or", [to_plan(part) for part in clause.parts]]
 
 
-PAGE = 2000
-"""Rows that are read in one step."""
-
+PAGE = 2000  # rows that are read in one step
 FEW = 4000
 """Rows of a scope up to which their vectors are fetched and scored here: faster than a pass over a whole vector set."""
 
@@ -145,11 +143,11 @@ Scored = list[tuple[Row, float]]
 
 
 class Stale(Exception):
-    """The collection was dropped, emptied or made anew since this process looked it up."""
+    """The collection was deleted, emptied or recreated since this process looked it up."""
 
 
 class Scripts:
-    """Our scripts, known to one client."""
+    """Our scripts, registered with one client."""
 
     def __init__(self, client: redis.Redis) -> None:
         self.write = script(client, "common", "write")
@@ -162,7 +160,7 @@ class Scripts:
 
 
 class Rows(ABC):
-    """The rows of a collection as it was when it was looked up; every method raises Stale once that is over."""
+    """The rows of a collection as looked up; methods raise Stale if it was replaced."""
 
     def __init__(
         self, client: redis.Redis, known: Scripts, collections: Collections, name: str, collection: Collection
@@ -197,7 +195,7 @@ class Rows(ABC):
 
     @abstractmethod
     def _indexed(self, document: Document) -> tuple[list[str], dict[str, str]]:
-        """The tokens that the index gets, and further fields of the row."""
+        """Return the tokens for the index, and further fields of the row."""
 
     def fetch(self, ids: Sequence[str | bytes], *, with_vectors: bool) -> list[Row]:
         asked = [_id(id) if isinstance(id, str) else id for id in ids]
@@ -208,7 +206,7 @@ class Rows(ABC):
         return _rows(self._run(self._scripts.walk, int(with_vectors), start, limit))
 
     def scan(self, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
-        """Every row of the clause in pages; the rows of one page are of one moment."""
+        """Yield every row of the clause in pages; the rows of a page are of one moment."""
         if clause is not None:
             yield from self._matching(clause, with_vectors=with_vectors)
             return
@@ -223,11 +221,11 @@ class Rows(ABC):
         return int(self._run(self._scripts.count, "", 0)) if clause is None else self._count(clause)
 
     def estimate(self, clause: Clause) -> int:
-        """About how many rows satisfy the clause, and never too few."""
+        """Return roughly how many rows satisfy the clause, and never too few."""
         return self._count(clause)
 
     def audit(self) -> list[str]:
-        """What disagrees between the rows and what finds them, a sentence each."""
+        """Return one sentence for each inconsistency between rows and indexes."""
         rows, lost, embedded, vectors = map(int, self._run(self._scripts.audit))
         found = [f"{lost} of {rows} rows are listed but gone: was the server told to evict keys?"] if lost else []
         if embedded != vectors:
@@ -242,11 +240,11 @@ class Rows(ABC):
 
     @abstractmethod
     def nearest(self, query: Vector, limit: int, clause: Clause | None) -> Scored:
-        """The rows of highest inner product with the query, best first."""
+        """Return the rows with the highest inner product, best first."""
 
 
 class SearchRows(Rows):
-    """Rows that RediSearch indexes: tags for tokens and scopes, numbers for times, one flat vector field."""
+    """Rows indexed by RediSearch: tags for tokens and scopes, numbers for times, one flat vector field."""
 
     def _indexed(self, document: Document) -> tuple[list[str], dict[str, str]]:
         return document.tokens, plain_scopes(document.scope)
@@ -269,7 +267,7 @@ class SearchRows(Rows):
             yield self.fetch(ids, with_vectors=with_vectors)
 
     def _ids(self, clause: Clause) -> Iterator[list[bytes]]:
-        """The ids of all rows of the clause, however many."""
+        """Yield the ids of all rows of the clause."""
         begin = len(f"{self._base}:row:")
         how = ["LOAD", 1, "@__key", "TIMEOUT", 0, "WITHCURSOR", "COUNT", PAGE, "DIALECT", 2]
         found, cursor = self._call("FT.AGGREGATE", self._base, to_query(clause), *how)
@@ -305,7 +303,7 @@ class SearchRows(Rows):
 
 
 class VectorSetRows(Rows):
-    """Rows without RediSearch: sets tell which rows have a token, a vector set holds the vectors."""
+    """Rows without RediSearch: sets of rows for each token, and a vector set for the vectors."""
 
     def _indexed(self, document: Document) -> tuple[list[str], dict[str, str]]:
         scopes = plain_scopes(document.scope)
@@ -337,7 +335,7 @@ class VectorSetRows(Rows):
 
 
 def _results(answer: Mapping[bytes, Any]) -> tuple[int, list[dict[bytes, bytes]]]:
-    """How many rows a query of RediSearch has, and the fields of those that it shows."""
+    """Return the number of results of a RediSearch query, and the returned fields."""
     if warnings := answer.get(b"warning"):
         said = ", ".join(warning.decode("utf-8", "replace") for warning in warnings)
         raise VectorStoreError(f"redis: the Search module left rows out: {said[:200]}")
@@ -364,6 +362,6 @@ def _id(id: str) -> bytes:
 
 
 def _place_key(place: Place) -> bytes:
-    """A key whose bytes sort as the pair does: UTF-8 keeps the order of code points, NUL ends the first part."""
+    """Return a key whose bytes sort as the pair does: UTF-8 keeps the code point order, NUL ends the first part."""
     created_at, id = place
     return _id(created_at).replace(b"\x00", b"\x00\xff") + b"\x00\x01" + _id(id)

@@ -1,4 +1,4 @@
-"""The vector store in a Redis server: RediSearch with a VECTOR field where it is loaded, else Redis 8's vector sets."""
+"""The vector store in a Redis server: RediSearch with a VECTOR field if loaded, else Redis 8's vector sets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ from perdure.backends.vector_stores.redis import rows as redis_rows
 from perdure.backends.vector_stores.redis.collections import Collections
 from perdure.domain.errors import ConfigError, VectorStoreError
 
-_LOOK = 0.02
-"""Seconds between two looks at a rewrite."""
+_LOOK = 0.02  # seconds between two looks at a rewrite
 
 
 def worries(client: Any) -> list[str]:
-    """What in the server's settings puts memories at risk, a sentence each; none where it does not tell."""
+    """Return sentences about server settings that endanger memories; none if they cannot be read."""
     try:
         memory, kept = client.info("memory"), client.info("persistence")
     except (exceptions.NoPermissionError, exceptions.ResponseError):
@@ -48,7 +47,7 @@ def worries(client: Any) -> list[str]:
 
 
 def sync(client: Any, key: str, timeout: float) -> None:
-    """Return once everything written is on the server's disk: in its append-only file, or else in a snapshot."""
+    """Return once all writes are on the server's disk: in its append-only file, else in a snapshot."""
     deadline = time.monotonic() + timeout
     try:
         with client.client() as connection:  # WAITAOF waits for what its own connection has written
@@ -66,7 +65,7 @@ def sync(client: Any, key: str, timeout: float) -> None:
 
 
 def scrub(client: Any, timeout: float) -> bool:
-    """Write the server's files anew, without what was deleted; False where that takes longer or is not allowed."""
+    """Rewrite the server's files without deleted data; False if that takes too long or is forbidden."""
     deadline = time.monotonic() + timeout
     try:
         if client.info("persistence").get("aof_enabled") and not _rewrite(client, client.bgrewriteaof, deadline):
@@ -78,7 +77,7 @@ def scrub(client: Any, timeout: float) -> bool:
 
 
 def _rewrite(client: Any, begin: Callable[[], object], deadline: float) -> bool:
-    """Whether a rewrite that began after this call has ended well; one that was under way before proves nothing."""
+    """Whether a rewrite that began after this call has succeeded; one already running proves nothing."""
     while _idle(client, deadline):
         try:
             begin()
@@ -88,18 +87,18 @@ def _rewrite(client: Any, begin: Callable[[], object], deadline: float) -> bool:
             continue  # another process was faster: ours comes after it
         if not _idle(client, deadline):
             return False
-        told = client.info("persistence")
+        info = client.info("persistence")
         statuses = ("aof_last_bgrewrite_status", "rdb_last_bgsave_status")
-        return all(told.get(status, "ok") == "ok" for status in statuses)
+        return all(info.get(status, "ok") == "ok" for status in statuses)
     return False
 
 
 def _idle(client: Any, deadline: float) -> bool:
-    """Whether nothing is being rewritten any more."""
+    """Whether no rewrite is running any more."""
     marks = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
     while time.monotonic() < deadline:
-        told = client.info("persistence")
-        if not any(told.get(mark) for mark in marks):
+        info = client.info("persistence")
+        if not any(info.get(mark) for mark in marks):
             return True
         time.sleep(_LOOK)
     return False
@@ -113,7 +112,7 @@ _LONGEST = 200
 
 
 def connect(url: str, timeout: float) -> redis.Redis:
-    """A client with a pool that threads may share; connects with its first command."""
+    """Return a client with a thread-safe pool; it connects with its first command."""
     pool = redis.ConnectionPool.from_url(url)
     # What follows is ours to say, whatever parameters the address has.
     pool.connection_kwargs.update(
@@ -129,7 +128,7 @@ def connect(url: str, timeout: float) -> redis.Redis:
 
 
 def check_connection(client: redis.Redis, field: str) -> None:
-    """Make sure that the server answers; ConfigError if the address has a parameter that the client does not know."""
+    """Check that the server answers; ConfigError if the address has an unknown parameter."""
     try:
         client.ping()
     except TypeError:  # the client hands every parameter of an address to its connections
@@ -168,17 +167,14 @@ def failure_of(error: Exception, address: str, timeout: float) -> Failure | None
 
 
 T = TypeVar("T")
-
 _log = logging.getLogger("perdure")
-
-_TURNS = 20
-"""How often others may empty a collection, or make it anew, while one call is looking for it."""
+_TURNS = 20  # how often others may empty a collection, or make it anew, while one call is looking for it
 
 
 class RedisVectorStore(DocumentStore[redis_rows.Clause]):
-    """Keeps rows in a Redis server (8 or newer, or Redis Stack), for any number of processes and machines.
+    """Stores rows in a Redis server (8 or newer, or Redis Stack), for any number of processes and machines.
 
-    A batch is written by one script: nobody sees half of it. Search compares with every vector of the scope.
+    A batch is written by one script, so nobody sees half of it. Search compares with every vector of the scope.
     """
 
     name: ClassVar[str] = "redis"
@@ -186,7 +182,7 @@ class RedisVectorStore(DocumentStore[redis_rows.Clause]):
     settings: Settings
 
     class Settings(EngineSettings):
-        """Where the server is, and what of it is ours."""
+        """The server's address, and the prefix of our keys."""
 
         url: SecretStr = Field(
             default_factory=lambda: secret_from("REDIS_URL") or SecretStr("redis://localhost:6379/0")
@@ -255,7 +251,7 @@ class RedisVectorStore(DocumentStore[redis_rows.Clause]):
         self._collections.empty(name)
 
     def _in(self, name: str, work: Callable[[redis_rows.Rows], T]) -> T:
-        """What the work gives on the collection as it is now: what this process remembers of it may be over."""
+        """Return the result of work on the current collection, looked up again if the known one is outdated."""
         for _ in range(_TURNS):
             rows = self._rows.get(name)
             if rows is None:
@@ -317,7 +313,6 @@ class RedisVectorStore(DocumentStore[redis_rows.Clause]):
         await self._change(lambda: sync(self._client, key, self.settings.timeout))
 
     async def scrub(self) -> bool:
-        """Have the server write its files anew without what was deleted; False where it takes long or refuses."""
         return await self._read(lambda: scrub(self._client, self.settings.timeout))
 
     async def check(self, collection: str) -> Names:
@@ -325,7 +320,7 @@ class RedisVectorStore(DocumentStore[redis_rows.Clause]):
 
 
 def _begun(pages: Iterator[list[Row]]) -> Iterator[list[Row]]:
-    """The same pages, the first of them read at once."""
+    """Return the same pages, with the first already read."""
     first = next(pages, None)
 
     def rest() -> Iterator[list[Row]]:

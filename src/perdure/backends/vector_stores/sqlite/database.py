@@ -45,12 +45,10 @@ COLUMNS = (
 )  # fmt: skip
 """Own fields that have a column of their own; `id`, `memory` and `metadata` have one each besides."""
 
-HOME_BITS = 32
-"""Bits of n that number the rows within a home."""
-
+HOME_BITS = 32  # bits of n that number the rows within a home
 LAYOUT = Layout(
     application_id=0x50455244,  # `PERD`
-    version=2,
+    version=3,
     tables=frozenset({"collections"}),
     statements=(
         "CREATE TABLE collections (number INTEGER PRIMARY KEY AUTOINCREMENT, name NOT NULL UNIQUE, "
@@ -88,18 +86,34 @@ _AXIS = (
     "CREATE INDEX rows_{c}_{axis} ON rows_{c} ({axis}, created_at, id) WHERE {axis} IS NOT NULL AND axis < {number};"
 )
 
-RECALL = """
-CREATE TABLE recall_{c} (n INTEGER PRIMARY KEY, data BLOB NOT NULL, words BLOB NOT NULL);
-CREATE TABLE words_{c} (word INTEGER PRIMARY KEY, text NOT NULL, vector BLOB)
+_WORDS = """
+CREATE TABLE words_{c} (word INTEGER PRIMARY KEY, text NOT NULL, place INTEGER);
+CREATE TABLE word_vectors_{c} (place INTEGER PRIMARY KEY, vector BLOB NOT NULL)
 """
-"""What recall keeps beside rows (`recall.py`); since version 2 of the layout."""
+RECALL = f"""
+CREATE TABLE recall_{{c}} (n INTEGER PRIMARY KEY, data BLOB NOT NULL, words BLOB NOT NULL);
+{_WORDS}
+"""
+"""What recall keeps beside rows (`recall.py`); since version 3 of the layout."""
 
-TABLES = ("homes", "rows", "vectors", "text", "gone", "recall", "words")
+_FROM_VERSION_2 = f"""
+ALTER TABLE words_{{c}} RENAME TO words_before_{{c}};
+{_WORDS};
+INSERT INTO words_{{c}} (word, text, place)
+    SELECT word, text, iif(vector IS NULL, NULL, row_number() OVER (ORDER BY word)) FROM words_before_{{c}};
+INSERT INTO word_vectors_{{c}} (place, vector)
+    SELECT w.place, b.vector FROM words_{{c}} w JOIN words_before_{{c}} b ON b.word = w.word
+    WHERE w.place IS NOT NULL ORDER BY w.place;
+DROP TABLE words_before_{{c}}
+"""
+"""In version 2 a word's vector stood beside it, so that every new word rewrote a page of other words' vectors."""
+
+TABLES = ("homes", "rows", "vectors", "text", "gone", "recall", "words", "word_vectors")
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection as the file knows it; `number` is part of its tables' names and is never used again."""
+    """A collection in the file; `number` is part of its tables' names and is never reused."""
 
     number: int
     name: str
@@ -108,7 +122,7 @@ class Collection:
 
 
 def text_key(text: str) -> str | bytes:
-    """The text as a value of a column: bytes where it holds lone surrogates, which SQLite's text cannot."""
+    """Return the text as a column value: bytes if it has lone surrogates, which SQLite's text cannot hold."""
     if text.isascii():
         return text
     try:
@@ -119,7 +133,7 @@ def text_key(text: str) -> str | bytes:
 
 
 def key_text(key: str | bytes) -> str:
-    """The text that `text_key` made a key of."""
+    """Return the text of a `text_key`."""
     return key if isinstance(key, str) else key.decode("utf-8", "surrogatepass")
 
 
@@ -127,7 +141,7 @@ def key_text(key: str | bytes) -> str:
 
 
 def find_collection(connection: sqlite3.Connection, name: str) -> Collection:
-    """The collection of that name; VectorStoreError if there is none."""
+    """Return the collection of that name; VectorStoreError if there is none."""
     row = connection.execute(
         "SELECT number, dimension, model FROM collections WHERE name = ?", (text_key(name),)
     ).fetchone()
@@ -137,14 +151,14 @@ def find_collection(connection: sqlite3.Connection, name: str) -> Collection:
 
 
 def all_collections(connection: sqlite3.Connection) -> list[Collection]:
-    """Every collection, by name."""
+    """Return every collection by name."""
     rows = connection.execute("SELECT number, name, dimension, model FROM collections").fetchall()
     found = [Collection(row[0], key_text(row[1]), row[2], key_text(row[3])) for row in rows]
     return sorted(found, key=lambda collection: collection.name)
 
 
 def create_collection(connection: sqlite3.Connection, name: str, dimension: int, model: str) -> None:
-    """Make a collection and its tables, or leave one of the same dimension alone."""
+    """Create a collection and its tables, unless it exists with the same dimension."""
     row = connection.execute("SELECT dimension FROM collections WHERE name = ?", (text_key(name),)).fetchone()
     if row is not None:
         check_same_dimension(name, row[0], dimension)
@@ -160,7 +174,7 @@ def create_collection(connection: sqlite3.Connection, name: str, dimension: int,
 
 
 def delete_collection(connection: sqlite3.Connection, name: str) -> None:
-    """Remove a collection and its tables, if it exists."""
+    """Delete a collection and its tables, if it exists."""
     row = connection.execute("SELECT number FROM collections WHERE name = ?", (text_key(name),)).fetchone()
     if row is not None:
         for table in TABLES:
@@ -169,10 +183,11 @@ def delete_collection(connection: sqlite3.Connection, name: str) -> None:
 
 
 def empty_collection(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Remove every row of a collection. Homes go too, and their numbers are never used again."""
+    """Delete every row and home of a collection; numbers of homes are never reused."""
     c = collection.number
-    for table in ("homes", "rows", "vectors", "gone", "recall", "words"):
-        connection.execute(f"DELETE FROM {table}_{c}")
+    for table in TABLES:
+        if table != "text":
+            connection.execute(f"DELETE FROM {table}_{c}")
     connection.execute(f"INSERT INTO text_{c} (text_{c}) VALUES ('delete-all')")
 
 
@@ -183,30 +198,24 @@ def empty_collection(connection: sqlite3.Connection, collection: Collection) -> 
 # or the payload's id is not the row's; then the JSON keeps everything, and filters on that row read the JSON.
 
 TIME_COLUMNS = TIME_FIELDS & set(COLUMNS)
-
 SELECTED = ", ".join(f"r.{name}" for name in ("id", "odd", *COLUMNS, "metadata", "payload", "memory"))
 """The columns that `read_payload` takes, of a table called r."""
 
 STORED = ("n", "home", "axis", "id", "odd", "bare", *COLUMNS, "metadata", "payload", "memory")
 """The columns that are written, n and home before `Record.columns`."""
 
-NO_HOME = (len(SCOPE_FIELDS), "")
-"""The home of rows without a scope field."""
-
-Home = tuple[int, str | bytes]
-"""Which scope field, by its place in SCOPE_FIELDS, and its value."""
+NO_HOME = (len(SCOPE_FIELDS), "")  # the home of rows without a scope field
+Home = tuple[int, str | bytes]  # which scope field, by its place in SCOPE_FIELDS, and its value
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A point made ready to be written."""
+    """A point prepared for writing."""
 
     id: str | bytes
     home: Home
-    columns: tuple[Any, ...]
-    """Values from `axis` on, in the order of STORED."""
-    text: str
-    """What the full-text index gets."""
+    columns: tuple[Any, ...]  # values from `axis` on, in the order of STORED
+    text: str  # what the full-text index gets
     vector: bytes | None
     stamp: tuple[Any, Any]
     """The memory's text and when it was last updated: what was kept beside a row with the same ones stays true."""
@@ -214,7 +223,7 @@ class Record:
 
 
 def to_record(point: Point, dimension: int) -> Record:
-    """The point checked and taken apart; InvalidInputError names what is wrong."""
+    """Check a point and take it apart; InvalidInputError names what is wrong."""
     id = check_id(point.id)
     payload = check_payload(point.payload)
     vector = None if point.vector is None else check_vector(point.vector, dimension).tobytes()
@@ -247,7 +256,7 @@ def to_record(point: Point, dimension: int) -> Record:
 
 
 def home_of(payload: dict[str, Any]) -> Home:
-    """The first scope field that the payload has, by which its row lies."""
+    """Return the payload's first scope field, which decides where its row lies."""
     for axis, name in enumerate(SCOPE_FIELDS):
         value = payload.get(name)
         if value is not None:
@@ -256,7 +265,7 @@ def home_of(payload: dict[str, Any]) -> Home:
 
 
 def read_payload(row: Sequence[Any]) -> dict[str, Any]:
-    """The payload of a row's SELECTED columns."""
+    """Return the payload from a row's SELECTED columns."""
     kept: dict[str, Any] = json.loads(row[-2])
     if row[1]:
         return kept
@@ -273,7 +282,7 @@ def read_payload(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def read_vector(blob: bytes | None) -> Vector | None:
-    """A float32 vector of one's own from a row's blob."""
+    """Return a new float32 vector from a row's blob."""
     return None if blob is None else np.frombuffer(blob, np.float32).copy()
 
 
@@ -285,7 +294,7 @@ def _column(value: Any) -> str | bytes | None:
 
 
 def _rest(payload: dict[str, Any], has_metadata: bool) -> dict[str, Any]:
-    """What of an even row's payload no column holds, such as empty texts and explicit nulls."""
+    """Return the parts of a row's payload that no column holds, such as empty texts and explicit nulls."""
     return {
         name: value
         for name, value in payload.items()
@@ -313,13 +322,13 @@ def _is_even(id: str, payload: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_fixed(text: str) -> bool:
-    """Whether the text is a moment in the one form whose texts compare as the instants do."""
+    """Whether the text is a time in the fixed form, whose texts compare as the times do."""
     moment = read_moment(text)
     return moment is not None and iso(moment) == text
 
 
 def _json_text(value: Any) -> str:
-    """One text for one value: filters compare these texts."""
+    """Return one text for each value, because filters compare these texts."""
     return _ENCODER.encode(value)
 
 
@@ -332,7 +341,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def register(connection: sqlite3.Connection) -> None:
-    """Give the connection the functions that `filter.py` writes into its SQL."""
+    """Register the functions that filters use in SQL."""
     connection.create_function("perdure_text", 2, _text, deterministic=True)
     connection.create_function("perdure_json", 2, _json, deterministic=True)
     connection.create_function("perdure_key", 3, _key, deterministic=True)
@@ -352,7 +361,7 @@ def _json(value: str | None, spec: str) -> bool:
 
 
 def _key(value: str | None, key: str, spec: str) -> bool:
-    """Whether a key of a JSON object satisfies the condition; the key comes as JSON, as it may be any text."""
+    """Whether a key of a JSON object satisfies the condition; the key is JSON, because it may be any text."""
     condition = _condition(spec)
     found = None if value is None else json.loads(value).get(json.loads(key))
     return compare(found, condition.operator, condition.value)
@@ -367,7 +376,7 @@ def _row(spec: str, *columns: Any) -> bool:
 
 
 def write(filter: Filter) -> str:
-    """The filter as text that the functions read."""
+    """Return the filter as text for these functions."""
     return json.dumps(filter_plain(filter))
 
 
@@ -399,10 +408,10 @@ class Database(SqliteFile):
     log_limit = 64 * 1024 * 1024
 
     def _upgrade(self, version: int) -> None:
-        if version < 2:
-            for collection in all_collections(self._writer):
-                for statement in RECALL.format(c=collection.number).split(";"):
-                    self._writer.execute(statement)
+        statements = RECALL if version < 2 else _FROM_VERSION_2
+        for collection in all_collections(self._writer):
+            for statement in statements.format(c=collection.number).split(";"):
+                self._writer.execute(statement)
 
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
         connection = super()._connect(writes=writes)

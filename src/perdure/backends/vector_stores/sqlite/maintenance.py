@@ -1,4 +1,4 @@
-"""Maintenance of the file: flush it to disk, scrub erased rows out of it, check its tables against each other."""
+"""Maintenance of the file: flush it, scrub erased rows, check its tables."""
 
 # ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
 
@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, write_meta
+from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, vacuum, write_meta
 from perdure.backends.vector_stores.base import Shape, Shapes
 from perdure.backends.vector_stores.sqlite import recall
 from perdure.backends.vector_stores.sqlite.database import HOME_BITS, Collection, Database, all_collections, key_text
@@ -46,7 +46,7 @@ def stored_collections(path: Path) -> Shapes:
 
 
 def sync(database: Database) -> None:
-    """Force SQLite's log to the disk: with it, and the file that it was last folded into, nothing is lost."""
+    """Force SQLite's log to the disk; with it and the checkpointed file nothing is lost."""
     log = Path(f"{database.path}-wal")
     with database.translated():
         if log.exists():
@@ -58,7 +58,7 @@ def sync(database: Database) -> None:
 
 
 def scrub(database: Database) -> bool:
-    """Write the file anew without what was deleted, and empty the log; False if another process holds it."""
+    """Rewrite the file without deleted data, and empty the log; False if another process holds it."""
     try:
         with database.writing() as connection:
             write_meta(connection, _SCRUB, _TO_WRITE)
@@ -74,20 +74,20 @@ def scrub(database: Database) -> bool:
 
 
 def scrub_later(database: Database) -> None:
-    """Note in the file that its next close, by any process, has a scrub to do."""
+    """Note in the file that its next close, by any process, must scrub."""
     with database.writing() as connection:
         write_meta(connection, _SCRUB, _TO_REBUILD)
 
 
 def finish_scrub(database: Database) -> bool:
-    """Do what is left of a scrub that was begun or put off, here or by another process; True if nothing is."""
+    """Finish a scrub that was begun or postponed, by any process; True if none is left."""
     with database.reading() as connection:
         put_off = read_meta(connection, _SCRUB) == _TO_REBUILD
     if put_off:
         return scrub(database)
     with database.alone() as connection:
         if read_meta(connection, _SCRUB) == _TO_WRITE:
-            connection.execute("VACUUM")
+            vacuum(connection)
             write_meta(connection, _SCRUB, _TO_EMPTY)
         if read_meta(connection, _SCRUB) == _TO_EMPTY:
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -98,14 +98,14 @@ def finish_scrub(database: Database) -> bool:
 
 
 def _forget_homes(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Forget scope values under which nothing lives any more."""
+    """Delete scope values without rows."""
     c = collection.number
     connection.execute(f"DELETE FROM gone_{c} WHERE home IN (SELECT home FROM homes_{c} WHERE count = 0)")
     connection.execute(f"DELETE FROM homes_{c} WHERE count = 0")
 
 
 def _rebuild_text(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Make the full-text index anew: its segments keep deleted words until they are merged."""
+    """Rebuild the full-text index, whose segments keep deleted words until they are merged."""
     c = collection.number
     connection.execute(f"INSERT INTO text_{c} (text_{c}) VALUES ('delete-all')")
     connection.executemany(
@@ -115,7 +115,7 @@ def _rebuild_text(connection: sqlite3.Connection, collection: Collection) -> Non
 
 
 def _texts(connection: sqlite3.Connection, collection: Collection) -> Iterator[tuple[int, object]]:
-    """The memory of every row, by n."""
+    """Return the memory of every row by n."""
     rows = connection.execute(
         f"SELECT r.n, r.memory, CASE r.odd WHEN 1 THEN r.payload END FROM rows_{collection.number} r ORDER BY r.n"
     )
@@ -130,7 +130,7 @@ def _texts(connection: sqlite3.Connection, collection: Collection) -> Iterator[t
 
 
 def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
-    """What disagrees, a sentence each; only reads."""
+    """Return one sentence for each inconsistency; only reads."""
     c, home = collection.number, f"(r.n >> {HOME_BITS})"
     queries = {
         "{} rows have no entry in the full-text index": f"SELECT count(*) FROM rows_{c} r "

@@ -1,4 +1,4 @@
-"""Reading rows: filters as SQL, where the rows lie that a filter wants, lists, lookups, and vectors in memory."""
+"""Reading rows: filters as SQL, the rows' places, lists, lookups, and vectors in memory."""
 
 from __future__ import annotations
 
@@ -39,12 +39,8 @@ MAX_DEPTH = 12
 MAX_CONDITIONS = 400
 """Larger filters are not SQL's business: its parser's stack has 100 places and its trees 1,000 levels."""
 
-MAX_LISTED = 200
-"""Values of an `in` that are bound one by one; more are bound as one JSON list."""
-
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_.:/ -]+")
-"""Metadata keys that a JSON path can name in every version of SQLite."""
-
+MAX_LISTED = 200  # values of an `in` that are bound one by one; more are bound as one JSON list
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_.:/ -]+")  # metadata keys that a JSON path can name in every version of SQLite
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _POSITIVE = {"ne": "eq", "nin": "in"}
 
@@ -62,7 +58,7 @@ FALSE = Sql("0")
 
 
 def translate(filter: Filter | None) -> Sql:
-    """SQL over a row r that is 1 where the filter matches, else 0."""
+    """Return SQL over a row r that is 1 if the filter matches, else 0."""
     if filter is None or (isinstance(filter, And) and not filter.parts):
         return TRUE
     spec = write(filter)
@@ -75,7 +71,7 @@ def translate(filter: Filter | None) -> Sql:
 
 
 def _size(filter: Filter) -> tuple[int, int]:
-    """Levels and conditions of a filter."""
+    """Return the number of levels and conditions of a filter."""
     if isinstance(filter, Condition):
         return 1, 1
     parts = (filter.part,) if isinstance(filter, Not) else filter.parts
@@ -179,7 +175,7 @@ def _on_json(condition: Condition) -> Sql:
 
 
 def _json_forms(value: Scalar) -> list[str]:
-    """Every text that a JSON value equal to this one can have."""
+    """Return every text that an equal JSON value can have."""
     if isinstance(value, (bool, str)):
         return [json.dumps(value)]
     if isinstance(value, Moment):
@@ -202,7 +198,7 @@ _LOOKED_UP = 400
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A home as one moment sees it."""
+    """A home as of one moment."""
 
     number: int
     next: int
@@ -212,28 +208,28 @@ class Home:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first and last n that a row here can have."""
+        """Return the first and last n that a row here can have."""
         first = self.number << HOME_BITS
         return first, first + (1 << HOME_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the rows that a filter can match: those of a home, or those that SQL tells; parts never overlap."""
+    """Some of a filter's possible rows: those of a home, or those selected by SQL; parts never overlap."""
 
     where: Sql
     home: Home | None = None
 
     @property
     def span(self) -> Sql:
-        """The part by the range of n, for reading it whole in the order of the file."""
+        """Return the part by its range of n, for reading all of it in file order."""
         return self.where if self.home is None else Sql("r.n BETWEEN ? AND ?", self.home.span)
 
 
 def parts_of(connection: sqlite3.Connection, collection: Collection, filter: Filter | None) -> list[Part]:
-    """Where every row lies that the filter can match.
+    """Return where every matching row can lie.
 
-    Rows that have the first scope field asked for lie in its home, but for those that also have an earlier field; an
+    Rows with the first scope field of the filter are in its home, except those that also have an earlier field; an
     index lists these.
     """
     asked = _asked(filter)
@@ -256,7 +252,7 @@ def parts_of(connection: sqlite3.Connection, collection: Collection, filter: Fil
 
 
 def find_home(connection: sqlite3.Connection, collection: Collection, axis: int, value: str) -> Home | None:
-    """The home of a scope value, or None where no row ever lived there."""
+    """Return the home of a scope value, or None if no row ever was in it."""
     row = connection.execute(
         f"SELECT home, next, count, seq, trimmed FROM homes_{collection.number} WHERE axis = ? AND value = ?",
         (axis, text_key(value)),
@@ -265,7 +261,7 @@ def find_home(connection: sqlite3.Connection, collection: Collection, axis: int,
 
 
 def _conditions(filter: Filter | None) -> Iterable[Condition]:
-    """The conditions that every matching row satisfies."""
+    """Return the conditions that every matching row satisfies."""
     if isinstance(filter, Condition):
         yield filter
     elif isinstance(filter, And):
@@ -274,7 +270,7 @@ def _conditions(filter: Filter | None) -> Iterable[Condition]:
 
 
 def _asked(filter: Filter | None) -> dict[str, str]:
-    """The scope values that every matching row has."""
+    """Return the scope values that every matching row has."""
     return {
         condition.field: condition.value
         for condition in _conditions(filter)
@@ -283,7 +279,7 @@ def _asked(filter: Filter | None) -> dict[str, str]:
 
 
 def _with_hash(filter: Filter | None, where: Sql) -> Sql:
-    """The rows of a home narrowed by hash, where the filter asks for some."""
+    """Narrow a home's rows by hash, if the filter asks for some."""
     for condition in _conditions(filter):
         if condition.field == "hash" and condition.operator in ("eq", "in"):
             values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
@@ -300,7 +296,7 @@ def _with_hash(filter: Filter | None, where: Sql) -> Sql:
 def get_many(
     connection: sqlite3.Connection, collection: Collection, ids: Sequence[str], with_vectors: bool = True
 ) -> list[Point]:
-    """The rows of the ids that exist, in the order asked."""
+    """Return the existing rows of the ids, in the given order."""
     c = collection.number
     keys = [text_key(check_id(id)) for id in ids]
     vector = f"(SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n)" if with_vectors else "NULL"
@@ -316,7 +312,7 @@ def get_many(
 
 
 def payloads(connection: sqlite3.Connection, collection: Collection, ns: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The payloads of rows by their n."""
+    """Return the payloads of rows by n."""
     rows = connection.execute(
         f"SELECT {SELECTED}, r.n FROM rows_{collection.number} r WHERE r.n IN (SELECT value FROM json_each(?))",
         (json.dumps(ns),),
@@ -325,7 +321,7 @@ def payloads(connection: sqlite3.Connection, collection: Collection, ns: Sequenc
 
 
 def unembedded(connection: sqlite3.Connection, collection: Collection, limit: int) -> list[Point]:
-    """Rows without a vector, by id."""
+    """Return rows without a vector, by id."""
     rows = connection.execute(
         f"SELECT {SELECTED}, NULL FROM rows_{collection.number} r WHERE r.bare = 1 ORDER BY r.id LIMIT ?", (limit,)
     )
@@ -340,7 +336,7 @@ def _point(row: Sequence[Any]) -> Point:
 
 
 def list_rows(connection: sqlite3.Connection, collection: Collection, wanted: Listing) -> Page:
-    """One page of rows in the order of (created_at, id)."""
+    """Return one page of rows by (created_at, id)."""
     condition, limit = translate(wanted.filters), wanted.limit
     parts = parts_of(connection, collection, wanted.filters)
     pages = [_ordered(connection, collection, part, condition, wanted) for part in parts]
@@ -354,7 +350,7 @@ def list_rows(connection: sqlite3.Connection, collection: Collection, wanted: Li
 def _ordered(
     connection: sqlite3.Connection, collection: Collection, part: Part, condition: Sql, wanted: Listing
 ) -> list[Any]:
-    """The rows of one part, one more than the limit: SELECTED, created_at, n and the vector if it is wanted."""
+    """Return one part's rows, one more than the limit: SELECTED, created_at, n, and the vector if wanted."""
     c = collection.number
     vector = f"(SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n)" if wanted.with_vectors else "NULL"
     after, limit = wanted.after, wanted.limit
@@ -367,12 +363,12 @@ def _ordered(
 
 
 def _rank(key: str | bytes) -> tuple[bool, bytes]:
-    """What orders texts and bytes as SQLite does: texts first, each by their bytes."""
+    """Return a sort key that orders texts and bytes as SQLite does: texts first, each by bytes."""
     return (False, key.encode()) if isinstance(key, str) else (True, key)
 
 
 def count_rows(connection: sqlite3.Connection, collection: Collection, filter: Filter | None) -> int:
-    """How many rows match."""
+    """Return how many rows match."""
     c = collection.number
     if filter is None:
         return int(connection.execute(f"SELECT ifnull(sum(count), 0) FROM homes_{c}").fetchone()[0])
@@ -394,43 +390,39 @@ def count_rows(connection: sqlite3.Connection, collection: Collection, filter: F
 # blocks see, rows that went are marked in a copy. So a search may go on with the block it has while another thread
 # moves on.
 
-CHUNK = 1024
-"""Vectors that are read at one time."""
+CHUNK = 1024  # vectors that are read at one time
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The vectors of a home at one sequence number: the first `count` rows of the arrays, but for the dead ones."""
+    """The vectors of a home at one sequence number: the first `count` rows of the arrays, without dead ones."""
 
     seq: int
-    next: int
-    """The k from which on rows are newer than this block."""
+    next: int  # the k from which on rows are newer than this block
     count: int
     units: Matrix
-    ns: NDArray[np.int64]
-    """The n of each row, ascending."""
-    dead: NDArray[np.bool_] | None = None
-    """Shape (count,), None where all live."""
+    ns: NDArray[np.int64]  # the n of each row, ascending
+    dead: NDArray[np.bool_] | None = None  # shape (count,), None where all live
 
     @property
     def alive(self) -> int:
-        """Rows that count."""
+        """Return the number of living rows."""
         return self.count if self.dead is None else self.count - int(self.dead.sum())
 
     @property
     def nbytes(self) -> int:
-        """Memory that the arrays take."""
+        """Return the memory of the arrays in bytes."""
         return self.units.nbytes + self.ns.nbytes + (0 if self.dead is None else self.dead.nbytes)
 
     def rank(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The cosine of every row with the unit query, about; -inf for the dead. Shape (count,)."""
+        """Return approximate cosines of all rows with the unit query; -inf for dead ones. Shape (count,)."""
         scores: NDArray[np.float32] = self.units[: self.count] @ query
         if self.dead is not None:
             scores[self.dead] = -np.inf
         return scores
 
     def positions(self, ns: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Where the living rows among these n stand."""
+        """Return the positions of the living rows among these n."""
         known = self.ns[: self.count]
         places = np.minimum(np.searchsorted(known, ns), max(self.count - 1, 0))
         found: NDArray[np.intp] = places[known[places] == ns] if self.count else places[:0]
@@ -438,11 +430,11 @@ class Block:
 
 
 class StaleSnapshot(Exception):
-    """The reader's moment is older than the cached block: read again."""
+    """The reader's transaction is older than the cached block: read again."""
 
 
 class BlockCache:
-    """Blocks by collection and home; those not used for longest go when all together exceed the limit."""
+    """Blocks by collection and home; beyond the limit the least recently used ones are dropped."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -452,7 +444,7 @@ class BlockCache:
         self._loading: dict[tuple[int, int], threading.Lock] = {}
 
     def get(self, connection: sqlite3.Connection, collection: Collection, home: Home) -> Block | None:
-        """The home's block as of the connection's read transaction, or None if it is too wide to keep.
+        """Return the home's block as of the read transaction, or None if it is too large to keep.
 
         StaleSnapshot if the cache has seen a later moment.
         """
@@ -492,14 +484,14 @@ class BlockCache:
 
 
 def load(connection: sqlite3.Connection, collection: Collection, home: Home) -> Block:
-    """A block read whole."""
+    """Read a whole block."""
     capacity = home.count if home.count > CHUNK else 0  # few rows become the arrays themselves
     block = Block(-1, 0, 0, np.empty((capacity, collection.dimension), np.float32), np.empty(capacity, np.int64))
     return _append(connection, collection, home, block)
 
 
 def follow(connection: sqlite3.Connection, collection: Collection, home: Home, block: Block) -> Block:
-    """The block brought up to the home's moment by reading only what came and went."""
+    """Bring the block to the home's current state by reading only the changes."""
     gone = connection.execute(
         f"SELECT n FROM gone_{collection.number} WHERE home = ? AND seq > ?", (home.number, block.seq)
     ).fetchall()
@@ -512,7 +504,7 @@ def follow(connection: sqlite3.Connection, collection: Collection, home: Home, b
 
 
 def _append(connection: sqlite3.Connection, collection: Collection, home: Home, block: Block) -> Block:
-    """The block with the rows from its `next` on."""
+    """Return the block with the rows from its `next` on."""
     first, last = home.span
     cursor = connection.execute(
         f"SELECT n, vector FROM vectors_{collection.number} WHERE n BETWEEN ? AND ? ORDER BY n",
@@ -528,14 +520,14 @@ def _append(connection: sqlite3.Connection, collection: Collection, home: Home, 
 
 
 def read_units(rows: list[tuple[int, bytes]], dimension: int) -> tuple[NDArray[np.int64], Matrix]:
-    """The n and the unit vectors of rows (n, vector)."""
+    """Return the n and the unit vectors of rows (n, vector)."""
     ns, blobs = zip(*rows, strict=True)
     raw = np.frombuffer(b"".join(blobs), np.float32).reshape(len(rows), dimension)
     return np.array(ns, np.int64), unit_rows(raw)
 
 
 def _extend(block: Block, ns: NDArray[np.int64], units: Matrix) -> Block:
-    """The block with rows behind it, in the same arrays where they have room."""
+    """Return the block with rows appended, in the same arrays if they have room."""
     count = block.count + len(ns)
     all_units, all_ns = block.units, block.ns
     if len(all_ns) == 0:
@@ -552,7 +544,7 @@ def _extend(block: Block, ns: NDArray[np.int64], units: Matrix) -> Block:
 
 
 def _compact(block: Block) -> Block:
-    """The block without its dead."""
+    """Return the block without its dead rows."""
     assert block.dead is not None
     kept = np.flatnonzero(~block.dead)
     return replace(block, count=len(kept), units=block.units[kept], ns=block.ns[kept], dead=None)

@@ -1,10 +1,11 @@
-"""What recall keeps beside rows: for each row bytes of its own, for each word of a collection its vector.
+"""Data for recall beside the rows: bytes for each row, and a vector for each word of a collection.
 
-recall_c   n, the bytes, and the keys of the row's words (`terms.key_of`); written in the transaction of its row
-words_c    each word that a row ever had, by its key, with its vector once somebody gave it; words that no row has any
-           longer go when erased text is scrubbed out of the file
+recall_c: n, the bytes, and the keys of the row's words (`terms.key_of`), written in the transaction of its row.
+words_c: each word that a row ever had, by key, with the place of its vector once it has one; unused words are removed
+when erased text is scrubbed from the file. word_vectors_c: the words' vectors in the order in which they were given,
+because keys are spread over the whole table of words, and a vector there would have each new word rewrite a page.
 
-A row that was written without its bytes has none here: whoever reads it makes them anew, and keeps them.
+A row that was written without its bytes has none: the reader makes and keeps them.
 """
 
 # ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
@@ -27,18 +28,15 @@ from perdure.domain.text.terms import key_of
 
 _LOOKED_UP = 500
 """Words in one lookup: SQLite's smallest limit of bound values is 999; half as much time as `json_each` takes."""
-_AT_A_TIME = 128
-"""Rows fetched together: 200 kB, which the next ones take the place of."""
+_AT_A_TIME = 128  # rows fetched together: 200 kB, which the next ones take the place of
 _WORTH_ALL = 0.4
 """The share of all words from which reading all of them takes less time than looking up those that are wanted."""
-_SAMPLE = 100
-"""Words by which their number is told within a fifth or so."""
-_SWEPT = 4_096
-"""Rows whose words are looked at together when unused words are taken out."""
+_SAMPLE = 100  # words by which their number is told within a fifth or so
+_SWEPT = 4_096  # rows whose words are looked at together when unused words are taken out
 
 
 def put(connection: sqlite3.Connection, c: int, kept: Sequence[tuple[int, Kept]]) -> None:
-    """Keep these bytes beside the rows of these n, in place of what stands there."""
+    """Store these bytes for the rows of these n, replacing earlier ones."""
     if not kept:
         return
     connection.executemany(
@@ -53,17 +51,17 @@ def put(connection: sqlite3.Connection, c: int, kept: Sequence[tuple[int, Kept]]
 
 
 def move(connection: sqlite3.Connection, c: int, numbers: Sequence[tuple[int, int]]) -> None:
-    """Rows got new numbers, (new, old) each, and are else as they were."""
+    """Renumber rows, (new, old) each, that are otherwise unchanged."""
     connection.executemany(f"UPDATE recall_{c} SET n = ? WHERE n = ?", numbers)
 
 
 def remove(connection: sqlite3.Connection, c: int, numbers: Sequence[tuple[int]]) -> None:
-    """Let go of what stands beside rows that go, or that say something else now."""
+    """Delete the data of rows that are deleted or changed."""
     connection.executemany(f"DELETE FROM recall_{c} WHERE n = ?", numbers)
 
 
 def keep(connection: sqlite3.Connection, collection: Collection, rows: Mapping[str, tuple[str, Kept]]) -> None:
-    """Keep beside rows what was made of them, where they are still what it was made of."""
+    """Store derived data with rows, unless they have changed since."""
     c = collection.number
     found = connection.execute(
         f"SELECT id, n, updated_at FROM rows_{c} WHERE id IN (SELECT value FROM json_each(?))",
@@ -73,7 +71,7 @@ def keep(connection: sqlite3.Connection, collection: Collection, rows: Mapping[s
 
 
 def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Filter | None) -> KeptRows:
-    """The matching rows with what stands beside them."""
+    """Return the matching rows with their data."""
     c = collection.number
     condition = translate(filter)
     rows: list[Any] = []
@@ -99,7 +97,7 @@ def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Fi
 
 
 class _Vectors:
-    """Vectors read some at a time: a list of all of them would take their memory twice."""
+    """Collects vectors in arrays: a list of all of them would take twice the memory."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
@@ -107,12 +105,12 @@ class _Vectors:
         self._bytes = bytearray()
 
     def add(self, vectors: Sequence[bytes | None]) -> None:
-        """Add vectors; zeros for one that is not there."""
+        """Add vectors; zeros for a missing one."""
         blank = self._blank
         self._bytes += b"".join([blank if vector is None else vector for vector in vectors])
 
     def array(self) -> NDArray[np.float32]:
-        """All of them, in an array of its own."""
+        """Return all of them in a new array."""
         return np.frombuffer(self._bytes, np.float32).reshape(-1, self._dimension)
 
 
@@ -120,7 +118,6 @@ class _Vectors:
 
 
 def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence[int]) -> KeptWords:
-    """The words of these keys that are here."""
     found: list[int] = []
     texts: list[str] = []
     given: list[bool] = []
@@ -134,37 +131,48 @@ def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence
 
 
 def _word_rows(connection: sqlite3.Connection, c: int, keys: Sequence[int]) -> Iterator[list[Any]]:
-    """The rows of these keys, some hundreds at a time: all rows are read where most of them are wanted."""
+    """Yield the rows of these keys, some hundreds at a time; reads all rows if most are wanted."""
     if len(keys) > _LOOKED_UP and len(keys) > _WORTH_ALL * _number_of_words(connection, c):
         wanted = set(keys)
-        cursor = connection.execute(f"SELECT word, text, vector FROM words_{c} ORDER BY word")
+        cursor = connection.execute(f"{_with_vectors(c)} ORDER BY w.word")
         while rows := cursor.fetchmany(_AT_A_TIME):
             yield [row for row in rows if row[0] in wanted]
         return
     ordered = sorted(keys)
     for start in range(0, len(ordered), _LOOKED_UP):
         part = ordered[start : start + _LOOKED_UP]
-        yield connection.execute(
-            f"SELECT word, text, vector FROM words_{c} WHERE word IN ({', '.join('?' * len(part))})", part
-        ).fetchall()
+        yield connection.execute(f"{_with_vectors(c)} WHERE w.word IN ({', '.join('?' * len(part))})", part).fetchall()
+
+
+def _with_vectors(c: int) -> str:
+    return f"SELECT w.word, w.text, v.vector FROM words_{c} w LEFT JOIN word_vectors_{c} v ON v.place = w.place"
 
 
 def _number_of_words(connection: sqlite3.Connection, c: int) -> float:
-    """About how many words the table has, by its first: keys are hashes, spread evenly over 64 bits."""
+    """Estimate the number of words in the table from its first ones: keys are hashes, spread evenly over 64 bits."""
     row = connection.execute(f"SELECT word FROM words_{c} ORDER BY word LIMIT 1 OFFSET {_SAMPLE}").fetchone()
     return _SAMPLE if row is None else _SAMPLE * 2.0**64 / (row[0] + 2.0**63 + 1)
 
 
 def give_words(connection: sqlite3.Connection, collection: Collection, vectors: Mapping[str, Vector]) -> None:
-    """Give words that are here their vectors."""
+    c = collection.number
+    given = {key_of(word): np.asarray(vector, np.float32).tobytes() for word, vector in vectors.items()}
+    known = connection.execute(
+        f"SELECT word, place FROM words_{c} WHERE word IN (SELECT value FROM json_each(?))", (json.dumps(list(given)),)
+    ).fetchall()
+    (last,) = connection.execute(f"SELECT ifnull(max(place), 0) FROM word_vectors_{c}").fetchone()
+    bare = [word for word, place in known if place is None]
+    new = list(enumerate(bare, last + 1))
+    placed = [(place, given[word]) for word, place in known if place is not None]
     connection.executemany(
-        f"UPDATE words_{collection.number} SET vector = ? WHERE word = ?",
-        [(np.asarray(vector, np.float32).tobytes(), key_of(word)) for word, vector in vectors.items()],
+        f"INSERT OR REPLACE INTO word_vectors_{c} (place, vector) VALUES (?, ?)",
+        [*placed, *((place, given[word]) for place, word in new)],
     )
+    connection.executemany(f"UPDATE words_{c} SET place = ? WHERE word = ?", new)
 
 
 def sweep(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Take out the words that no row has any longer, and what is damaged: it is made anew when it is next read."""
+    """Remove words that no row has any longer, and damaged data, which is made again when it is read next."""
     c = collection.number
     connection.execute(f"DELETE FROM recall_{c} WHERE n NOT IN (SELECT n FROM rows_{c})")
     known = np.array([word for (word,) in connection.execute(f"SELECT word FROM words_{c} ORDER BY word")], np.int64)
@@ -181,16 +189,18 @@ def sweep(connection: sqlite3.Connection, collection: Collection) -> None:
     connection.executemany(
         f"DELETE FROM words_{c} WHERE word = ?", [(word,) for word in np.setdiff1d(known, used).tolist()]
     )
+    connection.execute(
+        f"DELETE FROM word_vectors_{c} WHERE place NOT IN (SELECT place FROM words_{c} WHERE place IS NOT NULL)"
+    )
 
 
 # ------------------------------------------------------------------ checking
 
 
 def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
-    """What disagrees, a sentence each; only reads."""
     c = collection.number
     found: list[str] = []
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"recall_{c}",)).fetchone():
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"word_vectors_{c}",)).fetchone():
         return found  # of an older layout, in a file that may not be written
     (orphans,) = connection.execute(
         f"SELECT count(*) FROM recall_{c} k WHERE NOT EXISTS (SELECT 1 FROM rows_{c} r WHERE r.n = k.n)"
@@ -204,8 +214,14 @@ def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
     if missing:
         found.append(f"{len(missing)} words of the recall index are not in its table in collection {collection.name!r}")
     (wrong,) = connection.execute(
-        f"SELECT count(*) FROM words_{c} WHERE vector IS NOT NULL AND length(vector) <> {4 * collection.dimension}"
+        f"SELECT count(*) FROM word_vectors_{c} WHERE length(vector) <> {4 * collection.dimension}"
     ).fetchone()
     if wrong:
         found.append(f"{wrong} words have vectors of another dimension in collection {collection.name!r}")
+    (ownerless,) = connection.execute(
+        f"SELECT count(*) FROM word_vectors_{c} v "
+        f"WHERE v.place NOT IN (SELECT place FROM words_{c} WHERE place IS NOT NULL)"
+    ).fetchone()
+    if ownerless:
+        found.append(f"{ownerless} vectors of words have no word in collection {collection.name!r}")
     return found

@@ -1,4 +1,4 @@
-"""Search inside the SQLite file: exact nearest neighbours, and keywords by BM25, both inside a filter."""
+"""Search in the SQLite file: exact nearest neighbours, and keywords by BM25, both inside a filter."""
 
 from __future__ import annotations
 
@@ -41,22 +41,20 @@ from perdure.domain.text.terms import index_text, query_words
 # ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
 
 
-_TESTED_COST = 4.0
-"""What it costs to test one candidate by its n, against one row of a home read in order (measured)."""
+_TESTED_COST = 4.0  # what it costs to test one candidate by its n, against one row of a home read in order (measured)
 
 
 class Match(NamedTuple):
     """A row found, ordered best first and by id."""
 
-    loss: float
-    """The score, negated."""
+    loss: float  # the score, negated
     id: str
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a part that match: what the ways of searching ask SQL about."""
+    """The matching rows of a part, and the SQL queries for them."""
 
     connection: sqlite3.Connection
     collection: Collection
@@ -64,7 +62,7 @@ class Rows:
     condition: Sql
 
     def among(self, ns: list[int]) -> dict[int, str]:
-        """The ids of those of these rows that match, by n."""
+        """Return the ids of the matching rows among these, by n."""
         rows = self.connection.execute(
             f"SELECT r.n, r.id FROM rows_{self.collection.number} r "
             f"WHERE r.n IN (SELECT value FROM json_each(?)) AND {self.condition.text}",
@@ -73,7 +71,7 @@ class Rows:
         return {n: key_text(id) for n, id in rows}
 
     def all(self) -> dict[int, str]:
-        """The ids of all rows of the part that match, by n."""
+        """Return the ids of all matching rows of the part, by n."""
         where = self.part.span
         rows = self.connection.execute(
             f"SELECT r.n, r.id FROM rows_{self.collection.number} r WHERE {where.text} AND {self.condition.text}",
@@ -82,7 +80,7 @@ class Rows:
         return {n: key_text(id) for n, id in rows}
 
     def vectors(self) -> Iterator[list[tuple[int, bytes, str]]]:
-        """The n, vector and id of all rows of the part that match and have a vector, some at a time."""
+        """Yield n, vector and id of all matching rows of the part with a vector, some at a time."""
         c, where = self.collection.number, self.part.span
         cursor = self.connection.execute(
             f"SELECT r.n, v.vector, r.id FROM rows_{c} r CROSS JOIN vectors_{c} v ON v.n = r.n "
@@ -102,7 +100,7 @@ def search_rows(
     limit: int,
     filter: Filter | None,
 ) -> list[Hit]:
-    """The rows of highest cosine to the unit query; StaleSnapshot where another thread has read a later moment."""
+    """Return the rows with the highest cosine to the unit query; StaleSnapshot if the block is newer."""
     condition = translate(filter)
     found: list[Match] = []
     for part in parts_of(connection, collection, filter):
@@ -113,7 +111,7 @@ def search_rows(
 
 
 def hits(connection: sqlite3.Connection, collection: Collection, found: list[Match]) -> list[Hit]:
-    """The rows found with their payloads."""
+    """Return the found rows with their payloads."""
     stored = payloads(connection, collection, [row.n for row in found])
     return [Hit(row.id, -row.loss, stored[row.n]) for row in found]
 
@@ -122,7 +120,7 @@ def hits(connection: sqlite3.Connection, collection: Collection, found: list[Mat
 
 
 def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Match]:
-    """The best rows of a home, and at least `limit` of them if so many match."""
+    """Return the best rows of a home, at least `limit` if so many match."""
     scores = block.rank(query)
     alive = block.alive
     ids: dict[int, str] = {}
@@ -151,14 +149,14 @@ def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Ma
 
 
 def _nth(scores: NDArray[np.float32], wanted: int, alive: int) -> float:
-    """The score of the `wanted`-th best row, or the least that a living row can have if there are not so many."""
+    """Return the score of the `wanted`-th best row, or the lowest possible if there are fewer."""
     if wanted >= alive:
         return -2.0
     return float(np.partition(scores, len(scores) - wanted)[len(scores) - wanted])
 
 
 def _rank_all(rows: Rows, block: Block, scores: NDArray[np.float32], query: Vector, limit: int) -> list[Match]:
-    """The best of all rows that match, asked for at once."""
+    """Return the best of all matching rows, queried at once."""
     ids = rows.all()
     places = block.positions(np.fromiter(sorted(ids), np.int64, len(ids)))
     if len(places) > limit:
@@ -177,7 +175,7 @@ def _score(block: Block, places: NDArray[np.intp], ids: dict[int, str], query: V
 
 
 def search_file(rows: Rows, query: Vector, limit: int) -> list[Match]:
-    """The best rows of a part whose vectors are not in memory; holds some thousand vectors at one time."""
+    """Return the best rows of a part whose vectors are not in memory, a few thousand vectors at a time."""
     best: list[Match] = []
     floor = -np.inf
     for chunk in rows.vectors():
@@ -206,7 +204,6 @@ _EVERYWHERE = (0, 2**63 - 1)
 def keyword_search(
     connection: sqlite3.Connection, collection: Collection, text: str, limit: int, filter: Filter | None
 ) -> list[Hit]:
-    """The rows that share words with the text, best first, equal ones by id."""
     asked = [_phrase(word) for word in query_words(text).values()]
     parts = parts_of(connection, collection, filter)
     if not asked or not parts:
@@ -221,7 +218,7 @@ def keyword_search(
 
 
 def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[Match]:
-    """The best rows that match, tested in the order of their scores until there are enough."""
+    """Return the best matching rows, tested in the order of their scores until there are enough."""
     order = np.argsort(-scores, kind="stable")
     losses = -scores[order]
     found: list[Match] = []
@@ -241,14 +238,14 @@ def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit:
 
 
 def _phrase(word: str) -> str:
-    """The word in FTS5's query language, where it can be nothing but a word."""
+    """Return the word quoted for FTS5's query language."""
     return '"' + index_text(word).replace('"', '""') + '"'
 
 
 def _universe(
     connection: sqlite3.Connection, collection: Collection, parts: list[Part]
 ) -> tuple[NDArray[np.int64] | None, int]:
-    """Of the parts that are no home the rows' n (None where a range tells them), and how many rows all parts have."""
+    """Return the n of the rows of parts that are not homes (None if a range gives them), and the number of all rows."""
     c = collection.number
     total = 0
     strangers: list[NDArray[np.int64]] = []
@@ -271,7 +268,7 @@ def _posting(
     strangers: NDArray[np.int64] | None,
     phrase: str,
 ) -> NDArray[np.int64]:
-    """The n of the rows of the parts that have the phrase."""
+    """Return the n of the parts' rows that contain the phrase."""
     found = []
     for part in parts:
         if part.home is not None:
@@ -295,7 +292,7 @@ def _with_phrase(
 
 
 def _lengths(connection: sqlite3.Connection, collection: Collection, ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many words each row's text has, from the index's own table of sizes (FTS5 documentation, section 9.5)."""
+    """Return the number of words of each row's text, from the index's own table (FTS5 documentation, section 9.5)."""
     rows = connection.execute(
         f"SELECT id, sz FROM text_{collection.number}_docsize WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(ns.tolist()),),
@@ -307,7 +304,7 @@ def _lengths(connection: sqlite3.Connection, collection: Collection, ns: NDArray
 
 
 def _varint(data: bytes) -> int:
-    """SQLite's variable-length integer: seven bits a byte, the highest bit says that more follow."""
+    """Decode SQLite's variable-length integer: seven bits a byte, the highest bit says that more follow."""
     value = 0
     for byte in data:
         value = (value << 7) | (byte & 0x7F)

@@ -1,4 +1,4 @@
-"""The vector store in one SQLite file: payload, vector and full-text index change together; search is exact."""
+"""The vector store in one SQLite file: payload, vector and text index change together; search is exact."""
 
 from __future__ import annotations
 
@@ -14,19 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.sqlite_file import read_meta
 from perdure.backends.validation import UserPath
-from perdure.backends.vector_stores.base import (
-    CollectionInfo,
-    Hits,
-    Kept,
-    KeptRows,
-    KeptWords,
-    Names,
-    Page,
-    Point,
-    Points,
-    Shapes,
-    Vector,
-)
+from perdure.backends.vector_stores import base
 from perdure.backends.vector_stores.common.rows import (
     Listing,
     ListingStore,
@@ -54,12 +42,12 @@ _log = logging.getLogger("perdure")
 
 
 class SqliteVectorStore(ListingStore):
-    """Keeps rows in one file, which threads, event loops and processes may share; survives kill -9 at any instant."""
+    """Stores rows in one file, which threads, event loops and processes may share; survives kill -9 at any instant."""
 
     name: ClassVar[str] = "sqlite"
 
     class Settings(BaseModel):
-        """Where the file lies and what it may use."""
+        """The file's path, and its limits."""
 
         # Descriptions, and no docstrings of fields: for those pydantic parses this file whenever it is imported.
         model_config = ConfigDict(extra="forbid", frozen=True)
@@ -86,7 +74,6 @@ class SqliteVectorStore(ListingStore):
 
     # ------------------------------------------------------------------ life
     async def open(self) -> None:
-        """Open the file, and make it and its folder if they are missing."""
         await run_unit(self._open_file)
 
     def _open_file(self) -> None:
@@ -97,11 +84,9 @@ class SqliteVectorStore(ListingStore):
 
     @property
     def read_only(self) -> bool:
-        """Whether the file, or its folder, may not be written."""
         return self._open is not None and self._open[0].read_only
 
     async def close(self) -> None:
-        """Finish a scrub that is pending, if nobody prevents it, and close the file."""
         await run_unit(self._close_file)
 
     def _close_file(self) -> None:
@@ -122,40 +107,31 @@ class SqliteVectorStore(ListingStore):
                 database.close()
 
     async def identity(self) -> str:
-        """The UUID that the file was made with."""
         return str(await self._read(lambda connection: read_meta(connection, "identity")))
 
-    def stored_collections(self) -> Shapes:
-        """The collections in the file, read without opening the store; empty where that cannot be told."""
+    def stored_collections(self) -> base.Shapes:
         return maintenance.stored_collections(self.settings.path)
 
     # ------------------------------------------------------------------ collections
     async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
-        """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
         check_dimension(dimension)
         await self._write(lambda connection: schema.create_collection(connection, name, dimension, model))
 
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection and its rows."""
         await self._write(lambda connection: schema.delete_collection(connection, name))
 
-    async def list_collections(self) -> Names:
-        """The names of all collections, sorted."""
+    async def list_collections(self) -> base.Names:
         found = await self._read(schema.all_collections)
         return [collection.name for collection in found]
 
-    async def get_collection_info(self, name: str) -> CollectionInfo:
-        """Row count, dimension and model of a collection."""
-
-        def read(connection: sqlite3.Connection, found: Collection) -> CollectionInfo:
+    async def get_collection_info(self, name: str) -> base.CollectionInfo:
+        def read(connection: sqlite3.Connection, found: Collection) -> base.CollectionInfo:
             count = _sqlite_read.count_rows(connection, found, None)
-            return CollectionInfo(name, count, found.dimension, found.model)
+            return base.CollectionInfo(name, count, found.dimension, found.model)
 
         return await self._read_in(name, read)
 
     async def reset(self) -> None:
-        """Remove every row of every collection, and keep the collections."""
-
         def write(connection: sqlite3.Connection) -> None:
             for collection in schema.all_collections(connection):
                 schema.empty_collection(connection, collection)
@@ -163,8 +139,7 @@ class SqliteVectorStore(ListingStore):
         await self._write(write)
 
     # ------------------------------------------------------------------ rows
-    async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
-        """Write rows whole and delete others, all or nothing; an id that is in both is written."""
+    async def apply(self, collection: str, puts: Sequence[base.Point], deletes: Sequence[str] = ()) -> None:
         points, gone = list(puts), [check_id(id) for id in deletes]
 
         def apply() -> None:
@@ -181,78 +156,71 @@ class SqliteVectorStore(ListingStore):
         await run_unit(apply)
 
     async def update(
-        self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
+        self, collection: str, id: str, vector: base.Vector | None = None, payload: Mapping[str, Any] | None = None
     ) -> None:
-        """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
         await self._write(
             lambda connection: _sqlite_write.update(
                 connection, schema.find_collection(connection, collection), id, vector, payload
             )
         )
 
-    async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
-        """The rows of the ids that exist, in the order asked."""
+    async def get_many(self, collection: str, ids: Sequence[str]) -> base.Points:
         return await self._read_in(collection, _sqlite_read.get_many, list(ids))
 
-    async def payloads(self, collection: str, ids: Sequence[str]) -> Points:
-        """The same without vectors."""
+    async def payloads(self, collection: str, ids: Sequence[str]) -> base.Points:
         return await self._read_in(collection, _sqlite_read.get_many, list(ids), False)
 
     # ------------------------------------------------------------------ reading
-    async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows of highest cosine to the query, best first, equal ones by id."""
+    async def search(
+        self, collection: str, query_vector: base.Vector, limit: int, filters: Filter | None = None
+    ) -> base.Hits:
         limit = check_limit(limit)
 
-        def search(connection: sqlite3.Connection, found: Collection) -> Hits:
+        def search(connection: sqlite3.Connection, found: Collection) -> base.Hits:
             query = unit(check_vector(query_vector, found.dimension, "query_vector"))
             return search_rows(connection, self._blocks(), found, query=query, limit=limit, filter=filters)
 
         return await self._read_in(collection, search)
 
-    async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
-        """The rows that share words with the text, by BM25, best first, equal ones by id."""
+    async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> base.Hits:
         limit = check_limit(limit)
         return await self._read_in(collection, keyword_search, text, limit, filters)
 
-    async def _list(self, collection: str, wanted: Listing) -> Page:
+    async def _list(self, collection: str, wanted: Listing) -> base.Page:
         return await self._read_in(collection, _sqlite_read.list_rows, wanted)
 
     async def count(self, collection: str, filters: Filter | None = None) -> int:
-        """How many rows match."""
         return await self._read_in(collection, _sqlite_read.count_rows, filters)
 
-    async def unembedded(self, collection: str, limit: int) -> Points:
-        """Rows that still have no vector, at most `limit`."""
+    async def unembedded(self, collection: str, limit: int) -> base.Points:
         limit = check_limit(limit)
         return await self._read_in(collection, _sqlite_read.unembedded, limit)
 
     # ------------------------------------------------------------------ what recall keeps beside rows
-    async def kept_rows(self, collection: str, filters: Filter | None = None) -> KeptRows | None:
-        """The matching rows with what was kept beside them; None of an older file that may not be written."""
+    async def kept_rows(self, collection: str, filters: Filter | None = None) -> base.KeptRows | None:
+        """Return the matching rows with their kept data; None for an older file that may not be written."""
         return await self._read_in(collection, recall.kept_rows, filters) if self._keeps else None
 
-    async def keep(self, collection: str, rows: Mapping[str, tuple[str, Kept]]) -> None:
-        """Keep beside rows what was made of them; in a file that may not be written nothing is kept."""
+    async def keep(self, collection: str, rows: Mapping[str, tuple[str, base.Kept]]) -> None:
+        """Keep derived data with rows; nothing in a file that may not be written."""
         if not self.read_only:
             await self._write_in(collection, recall.keep, rows)
 
-    async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
-        """The words of these keys that are here."""
+    async def words(self, collection: str, keys: Sequence[int]) -> base.KeptWords:
         found = await self._read_in(collection, recall.words, keys) if self._keeps else None
         return found if found is not None else await super().words(collection, keys)
 
-    async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
-        """Give words that are here their vectors; in a file that may not be written they stay without."""
+    async def give_words(self, collection: str, vectors: Mapping[str, base.Vector]) -> None:
+        """Set the vectors of existing words; nothing in a file that may not be written."""
         if not self.read_only:
             await self._write_in(collection, recall.give_words, vectors)
 
     @property
     def _keeps(self) -> bool:
-        return self._database().version >= 2
+        return self._database().version >= 3
 
     # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
-        """Return once everything applied so far would survive power loss."""
         await run_unit(lambda: maintenance.sync(self._database()))
 
     async def scrub(self) -> bool:
@@ -268,8 +236,7 @@ class SqliteVectorStore(ListingStore):
             self._scrub_asked = not maintenance.scrub(database)
         return not self._scrub_asked
 
-    async def check(self, collection: str) -> Names:
-        """What disagrees inside the file, a sentence each."""
+    async def check(self, collection: str) -> base.Names:
         return await self._read_in(collection, maintenance.check)
 
     # ------------------------------------------------------------------ threads
@@ -284,7 +251,7 @@ class SqliteVectorStore(ListingStore):
         return self._open[1]
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Run in a thread, inside a read transaction."""
+        """Run in a thread, in a read transaction."""
 
         def run() -> T:
             while True:
@@ -297,17 +264,17 @@ class SqliteVectorStore(ListingStore):
         return await run_blocking(run)
 
     async def _read_in(self, name: str, read: Callable[..., T], *arguments: Any) -> T:
-        """Run in a thread, inside a read transaction, on the collection of that name."""
+        """Run in a thread, in a read transaction, on the collection of that name."""
         return await self._read(
             lambda connection: read(connection, schema.find_collection(connection, name), *arguments)
         )
 
     async def _write_in(self, name: str, write: Callable[..., None], *arguments: Any) -> None:
-        """Run in a thread, inside a write transaction, on the collection of that name."""
+        """Run in a thread, in a write transaction, on the collection of that name."""
         await self._write(lambda connection: write(connection, schema.find_collection(connection, name), *arguments))
 
     async def _write(self, write: Callable[[sqlite3.Connection], None]) -> None:
-        """Run in a thread, inside a write transaction."""
+        """Run in a thread, in a write transaction."""
 
         def run() -> None:
             with self._database().writing() as connection:

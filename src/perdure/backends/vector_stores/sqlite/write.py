@@ -1,7 +1,7 @@
-"""Changing rows: payload, vector and full-text index together, inside the caller's transaction.
+"""Changing rows: payload, vector and text index together, in the caller's transaction.
 
-A row keeps its number n as long as its home and its vector stay. With another of either it gets a new one: so a home's
-vectors are only ever appended (read n from the last known on) or lost (read gone_c), which is how blocks stay current.
+A row keeps its number n as long as its home and vector stay, and gets a new one otherwise: so a home's vectors are only
+appended (read from the last known n on) or lost (read gone_c), which keeps cached blocks current.
 """
 
 # ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
@@ -16,32 +16,17 @@ from typing import Any
 
 from perdure.backends.vector_stores.base import Kept, Point, Vector
 from perdure.backends.vector_stores.common.rows import check_id
-from perdure.backends.vector_stores.sqlite import recall
-from perdure.backends.vector_stores.sqlite.database import (
-    HOME_BITS,
-    SELECTED,
-    STORED,
-    Collection,
-    Home,
-    Record,
-    read_payload,
-    read_vector,
-    text_key,
-    to_record,
-)
+from perdure.backends.vector_stores.sqlite import database, recall
 from perdure.domain.errors import NotFoundError
 from perdure.domain.text.terms import index_text
 
-GONE_KEPT = 512
-"""Lost vectors that gone_c remembers for each home at least; twice as many at most."""
-
-_LOOKED_UP = 400
-"""Ids in one lookup: SQLite's smallest limit of bound values is 999."""
+GONE_KEPT = 512  # lost vectors that gone_c remembers for each home at least; twice as many at most
+_LOOKED_UP = 400  # ids in one lookup: SQLite's smallest limit of bound values is 999
 
 
 @dataclass(frozen=True, slots=True)
 class _Old:
-    """What stands in the file under an id that is about to be written."""
+    """The stored row under an id that is about to be written."""
 
     n: int
     text: str
@@ -50,12 +35,12 @@ class _Old:
 
     @property
     def home(self) -> int:
-        return self.n >> HOME_BITS
+        return self.n >> database.HOME_BITS
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Rows to take out and to put in, gathered so that each table is written in one go."""
+    """Rows to delete and to insert, gathered so that each table is written in one go."""
 
     removed_text: list[tuple[int, str]] = field(default_factory=list)
     removed_rows: list[tuple[int]] = field(default_factory=list)
@@ -77,23 +62,23 @@ class _Plan:
         if old.vector is not None:
             self.removed_vectors.append((old.n,))
 
-    def add(self, n: int, record: Record) -> None:
-        self.rows.append((n, n >> HOME_BITS, *record.columns))
+    def add(self, n: int, record: database.Record) -> None:
+        self.rows.append((n, n >> database.HOME_BITS, *record.columns))
         self.texts.append((n, record.text))
-        self.counts[n >> HOME_BITS] += 1
+        self.counts[n >> database.HOME_BITS] += 1
         if record.vector is not None:
             self.vectors.append((n, record.vector))
         if record.kept is not None:
             self.kept.append((n, record.kept))
 
-    def move(self, old: _Old, n: int, record: Record) -> None:
+    def move(self, old: _Old, n: int, record: database.Record) -> None:
         """Write a row under another n."""
         self.remove(old)
         self.add(n, record)
         if record.kept is None and record.stamp == old.stamp:
             self.moved.append((n, old.n))
 
-    def replace(self, old: _Old, record: Record) -> None:
+    def replace(self, old: _Old, record: database.Record) -> None:
         """Write over a row whose home and vector stay."""
         self.rows.append((old.n, old.home, *record.columns))
         if record.text != old.text:
@@ -106,24 +91,27 @@ class _Plan:
 
 
 def apply(
-    connection: sqlite3.Connection, collection: Collection, puts: Sequence[Point], deletes: Sequence[str]
+    connection: sqlite3.Connection, collection: database.Collection, puts: Sequence[Point], deletes: Sequence[str]
 ) -> None:
-    """Write rows whole and delete others; an id that is in both is written, and the last of two puts counts."""
+    """Write whole rows and delete others; an id in both is written, and the last of two puts counts."""
     write(connection, collection, to_records(puts, collection.dimension), [check_id(id) for id in deletes])
 
 
-def to_records(points: Sequence[Point], dimension: int) -> list[Record]:
-    """The points ready to be written, the last for each id."""
-    records = [to_record(point, dimension) for point in points]
+def to_records(points: Sequence[Point], dimension: int) -> list[database.Record]:
+    """Prepare the points for writing, the last for each id."""
+    records = [database.to_record(point, dimension) for point in points]
     return list({record.id: record for record in records}.values())
 
 
 def write(
-    connection: sqlite3.Connection, collection: Collection, records: Sequence[Record], deletes: Sequence[str]
+    connection: sqlite3.Connection,
+    collection: database.Collection,
+    records: Sequence[database.Record],
+    deletes: Sequence[str],
 ) -> None:
     """Write the records and delete the ids."""
     written = {record.id for record in records}
-    gone = {key for id in deletes if (key := text_key(id)) not in written}
+    gone = {key for id in deletes if (key := database.text_key(id)) not in written}
     old = _find(connection, collection, [*written, *gone])
     plan = _Plan()
     for key in gone:
@@ -145,7 +133,7 @@ def write(
 
 def update(
     connection: sqlite3.Connection,
-    collection: Collection,
+    collection: database.Collection,
     id: str,
     vector: Vector | None,
     payload: Mapping[str, Any] | None,
@@ -153,15 +141,15 @@ def update(
     """Replace the vector, the payload or both of one row; NotFoundError if there is none."""
     c = collection.number
     row = connection.execute(
-        f"SELECT {SELECTED}, v.vector FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n WHERE r.id = ?",
-        (text_key(check_id(id)),),
+        f"SELECT {database.SELECTED}, v.vector FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n WHERE r.id = ?",
+        (database.text_key(check_id(id)),),
     ).fetchone()
     if row is None:
         raise NotFoundError(f"there is no row {id!r} in collection {collection.name!r}")
     point = Point(
         id,
-        read_vector(row[-1]) if vector is None else vector,
-        read_payload(row[:-1]) if payload is None else dict(payload),
+        database.read_vector(row[-1]) if vector is None else vector,
+        database.read_payload(row[:-1]) if payload is None else dict(payload),
     )
     apply(connection, collection, [point], ())
 
@@ -170,19 +158,19 @@ def update(
 
 
 def _find(
-    connection: sqlite3.Connection, collection: Collection, keys: Sequence[str | bytes]
+    connection: sqlite3.Connection, collection: database.Collection, keys: Sequence[str | bytes]
 ) -> dict[str | bytes, _Old]:
     c = collection.number
     found = {}
     for start in range(0, len(keys), _LOOKED_UP):
         part = keys[start : start + _LOOKED_UP]
         rows = connection.execute(
-            f"SELECT r.n, v.vector, {SELECTED} FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n "
+            f"SELECT r.n, v.vector, {database.SELECTED} FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n "
             f"WHERE r.id IN ({', '.join('?' * len(part))})",
             part,
         )
         for n, vector, *columns in rows:
-            payload = read_payload(columns)
+            payload = database.read_payload(columns)
             memory = payload.get("memory")
             text = index_text(memory) if isinstance(memory, str) else ""
             found[columns[0]] = _Old(n, text, vector, (memory, payload.get("updated_at")))
@@ -190,16 +178,16 @@ def _find(
 
 
 class _Numbers:
-    """Numbers of homes, made where they are missing, and of the rows that come to live there."""
+    """Numbers of homes, created if missing, and of their new rows."""
 
-    def __init__(self, connection: sqlite3.Connection, collection: Collection) -> None:
+    def __init__(self, connection: sqlite3.Connection, collection: database.Collection) -> None:
         self._connection = connection
         self._table = f"homes_{collection.number}"
-        self._homes: dict[Home, int] = {}
+        self._homes: dict[database.Home, int] = {}
         self.nexts: dict[int, int] = {}
 
-    def home(self, home: Home) -> int:
-        """The number of a home."""
+    def home(self, home: database.Home) -> int:
+        """Return the number of a home."""
         if home not in self._homes:
             found = self._connection.execute(
                 f"SELECT home, next FROM {self._table} WHERE axis = ? AND value = ?", home
@@ -210,25 +198,25 @@ class _Numbers:
             self._homes[home], self.nexts[found[0]] = found
         return self._homes[home]
 
-    def next(self, home: Home) -> int:
-        """A number for a new row, never given before."""
+    def next(self, home: database.Home) -> int:
+        """Return a number for a new row, never given before."""
         number = self.home(home)
         k = self.nexts[number]
         self.nexts[number] = k + 1
-        return (number << HOME_BITS) | k
+        return (number << database.HOME_BITS) | k
 
 
 # ------------------------------------------------------------------ writing
 
 
-def _execute(connection: sqlite3.Connection, collection: Collection, plan: _Plan) -> None:
+def _execute(connection: sqlite3.Connection, collection: database.Collection, plan: _Plan) -> None:
     c = collection.number
-    marks = ", ".join("?" * len(STORED))
+    marks = ", ".join("?" * len(database.STORED))
     steps: list[tuple[str, list[Any]]] = [
         (f"INSERT INTO text_{c} (text_{c}, rowid, memory) VALUES ('delete', ?, ?)", plan.removed_text),
         (f"DELETE FROM rows_{c} WHERE n = ?", plan.removed_rows),
         (f"DELETE FROM vectors_{c} WHERE n = ?", plan.removed_vectors),
-        (f"INSERT OR REPLACE INTO rows_{c} ({', '.join(STORED)}) VALUES ({marks})", plan.rows),
+        (f"INSERT OR REPLACE INTO rows_{c} ({', '.join(database.STORED)}) VALUES ({marks})", plan.rows),
         (f"INSERT INTO text_{c} (rowid, memory) VALUES (?, ?)", plan.texts),
         (f"INSERT INTO vectors_{c} (n, vector) VALUES (?, ?)", plan.vectors),
     ]
@@ -240,13 +228,15 @@ def _execute(connection: sqlite3.Connection, collection: Collection, plan: _Plan
     recall.put(connection, c, plan.kept)
 
 
-def _close_homes(connection: sqlite3.Connection, collection: Collection, plan: _Plan, numbers: _Numbers) -> None:
-    """Bring counts, next numbers and sequence numbers of the homes up to date."""
+def _close_homes(
+    connection: sqlite3.Connection, collection: database.Collection, plan: _Plan, numbers: _Numbers
+) -> None:
+    """Update counts, next numbers and sequence numbers of the homes."""
     c = collection.number
     lost: dict[int, list[int]] = {}
     for (n,) in plan.removed_vectors:
-        lost.setdefault(n >> HOME_BITS, []).append(n)
-    changed = {*lost, *(n >> HOME_BITS for n, _ in plan.vectors)}
+        lost.setdefault(n >> database.HOME_BITS, []).append(n)
+    changed = {*lost, *(n >> database.HOME_BITS for n, _ in plan.vectors)}
     for home in sorted({*changed, *plan.counts}):
         connection.execute(
             f"UPDATE homes_{c} SET count = count + ?, next = max(next, ?), seq = seq + ? WHERE home = ?",
@@ -261,7 +251,7 @@ def _close_homes(connection: sqlite3.Connection, collection: Collection, plan: _
 
 
 def _trim(connection: sqlite3.Connection, c: int, home: int) -> None:
-    """Forget what a home lost long ago, and say up to where."""
+    """Forget a home's old losses; return up to where."""
     kept = list(_sequence_of(connection, c, home, 2 * GONE_KEPT))
     if not kept:
         return

@@ -1,4 +1,4 @@
-"""Documents as objects of Weaviate, its answers as rows, and filters as messages of its gRPC API."""
+"""Documents as Weaviate objects, its answers as rows, and filters as messages of its gRPC API."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ from perdure.domain.scope import SCOPE_FIELDS
 # Classes are made by consensus of the cluster, at once or not at all: so the description, which comes with them, is
 # where the true name, the dimension and the model of a collection are kept, and the identity of the store.
 
-VECTOR = "default"
-"""The name of the one vector of an object."""
+VECTOR = "default"  # the name of the one vector of an object
 RECORD, MEMORY, TOKENS, STEMS, SLOT = "record", "memory", "tokens", "stems", "slot"
-
 RANGED: Mapping[str, Literal["number", "moment"]] = {
     **dict.fromkeys(sorted(TIME_FIELDS), "moment"),
     "importance": "number",
@@ -42,40 +40,40 @@ _MARK = "perdure"
 
 
 def class_prefix(namespace: str) -> str:
-    """What the names of all classes of a namespace begin with, apart from the store's own class."""
+    """Return the common prefix of a namespace's classes, except the store's own class."""
     return f"{namespace.capitalize()}_"
 
 
 def store_class(namespace: str) -> str:
-    """The class whose description keeps the identity of the store; it has no objects."""
+    """Return the class without objects whose description is the store's identity."""
     return namespace.capitalize()
 
 
 def class_name(namespace: str, collection: str) -> str:
-    """The class of a collection: readable, and another for every name, whatever Weaviate makes of case and signs."""
+    """Return a collection's class: readable, and unique however Weaviate treats case and signs."""
     slug = re.sub(r"[^a-z0-9]", "_", collection.lower())[:60]
     return f"{class_prefix(namespace)}{slug}_{digest(collection, 6)}"
 
 
-def describe(**told: Any) -> str:
-    return json.dumps({_MARK: 1, **told})
+def describe(**values: Any) -> str:
+    return json.dumps({_MARK: 1, **values})
 
 
 def described(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What the description of a class tells, or None if the class is none of ours."""
+    """Return the content of a class's description, or None if the class is not ours."""
     try:
-        told = json.loads(found.get("description") or "")
+        values = json.loads(found.get("description") or "")
     except ValueError:
         return None
-    return told if isinstance(told, dict) and told.get(_MARK) == 1 else None
+    return values if isinstance(values, dict) and values.get(_MARK) == 1 else None
 
 
 def shape_of(found: Mapping[str, Any]) -> tuple[str, Shape] | None:
-    """The true name and the shape of the collection that a class is, or None."""
-    told = described(found)
-    if told is None or not isinstance(told.get("name"), str) or not isinstance(told.get("dimension"), int):
+    """Return the true name and the shape of a class's collection, or None."""
+    values = described(found)
+    if values is None or not isinstance(values.get("name"), str) or not isinstance(values.get("dimension"), int):
         return None
-    return told["name"], Shape(told["dimension"], str(told.get("model", "")))
+    return values["name"], Shape(values["dimension"], str(values.get("model", "")))
 
 
 def store_definition(name: str, identity: str) -> dict[str, Any]:
@@ -83,10 +81,10 @@ def store_definition(name: str, identity: str) -> dict[str, Any]:
 
 
 def collection_definition(name: str, collection: str, shape: Shape) -> dict[str, Any]:
-    """The class of a collection.
+    """Return the class of a collection.
 
-    Every search has a filter and compares each vector in it (see WHOLE_SCOPE), so the graph is never walked and is made
-    as small as it may be. Nothing is compressed, whatever the server's default is: scores would be rounded.
+    Every search has a filter and compares each vector in it (see WHOLE_SCOPE), so the unused graph is as small as
+    possible. Nothing is compressed, which would round scores.
     """
     index = {
         "distance": "dot",
@@ -126,26 +124,24 @@ def _property(
 
 
 def fits_keyword(text: str) -> bool:
-    """Whether Weaviate keeps and compares a text as it is: it drops white space around a keyword, and NUL is none."""
+    """Whether Weaviate stores and compares a text unchanged: it trims keywords, and rejects NUL."""
     return (
         bool(text) and text == text.strip() and "\x00" not in text and text.encode("utf-8", "replace").decode() == text
     )
 
 
 MOST_OBJECTS = 500
-MOST_BYTES = 16 * 2**20
-"""Of one request to write; a server takes 100 MiB, unless it was told otherwise."""
-
+MOST_BYTES = 16 * 2**20  # of one request to write; a server takes 100 MiB, unless it was told otherwise
 _LONGEST_STEM = 100
 
 
 def uuid_of(id: str) -> str:
-    """The uuid under which a row is kept: Weaviate takes no other ids."""
+    """Return the uuid of a row: Weaviate accepts no other ids."""
     return str(UUID(digest(id, 16)))
 
 
 def keyword(stem: str) -> str:
-    """A stem as Weaviate keeps it: a text without spaces can be a megabyte, which is too long for a key."""
+    """Return a stem for Weaviate: text without spaces can be a megabyte, too long for a key."""
     return stem if len(stem) <= _LONGEST_STEM else digest(stem, 10)
 
 
@@ -155,7 +151,7 @@ def packed(vector: Vector) -> base_pb2.Vectors:
 
 
 def vector_bytes(vectors: Sequence[base_pb2.Vectors]) -> bytes:
-    """An object's one vector as its bytes, b"" without one."""
+    """Return an object's vector as bytes, b"" without one."""
     return vectors[0].vector_bytes if vectors else b""
 
 
@@ -185,23 +181,20 @@ def batches(objects: Sequence[batch_pb2.BatchObject]) -> Iterator[list[batch_pb2
 
 
 def row_of(found: search_get_pb2.SearchResult) -> Row:
-    """The row of a result that was asked for its record, and maybe for its vector."""
+    """Return the row of a result with its record, and maybe its vector."""
     record = found.properties.non_ref_props.fields[RECORD].text_value
     vectors = found.metadata.vectors
     return decode(record, np.frombuffer(vectors[0].vector_bytes, "<f4") if vectors else None)
 
 
 Clause = base_pb2.Filters
-
 _Operator = base_pb2.Filters
-IDS = "_id"
-"""Weaviate's own name for an object's uuid in filters."""
-SLOTS = 2**48
-"""Every row has a number below this in its property `slot`, evenly spread."""
+IDS = "_id"  # Weaviate's own name for an object's uuid in filters
+SLOTS = 2**48  # every row has a number below this in its property `slot`, evenly spread
 
 
 def texts(name: str, operator: Any, values: Sequence[str]) -> Clause:
-    """A condition on a property (or on IDS) with a list of texts."""
+    """Return a condition on a property (or on IDS) with a list of texts."""
     target = base_pb2.FilterTarget(property=name)
     return Clause(operator=operator, target=target, value_text_array=base_pb2.TextArray(values=values))
 
@@ -220,7 +213,7 @@ def with_ids(ids: Sequence[str]) -> Clause:
 
 
 def in_slots(low: int, high: int) -> Clause:
-    """Objects whose slot is from `low` on and below `high`."""
+    """Match objects whose slot is from `low` on and below `high`."""
     return Clause(
         operator=_Operator.OPERATOR_AND,
         filters=[
@@ -231,7 +224,7 @@ def in_slots(low: int, high: int) -> Clause:
 
 
 def everything() -> Clause:
-    """Every row, said as a filter."""
+    """Return a filter that matches every row."""
     return number(SLOT, _Operator.OPERATOR_GREATER_THAN_EQUAL, 0)
 
 
@@ -240,7 +233,7 @@ def _scope(operator: Any, field: str, values: Sequence[str]) -> Clause | None:
 
 
 def _between(span: Span) -> Clause | None:
-    """The span of a field whose numbers or moments are indexed."""
+    """Match a range of a field whose numbers or times are indexed."""
     if RANGED.get(span.path) != span.kind:
         return None
     low = None if span.low is None else number(span.path, _Operator.OPERATOR_GREATER_THAN_EQUAL, span.low)

@@ -1,4 +1,4 @@
-"""Vectors in Weaviate: one class of its schema for each collection, exact search inside every filter."""
+"""Vectors in Weaviate: one class for each collection, exact search inside every filter."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from perdure.domain.errors import VectorStoreError
 
 
 class Turns:
-    """Many may read at one time, one may move rows alone; who waits for that goes before further readers."""
+    """Many may read at one time, and one may move rows alone; who waits to move goes before further readers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -83,7 +83,7 @@ class Turns:
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """While nobody reads and nobody else moves rows."""
+        """Hold while nobody reads and nobody else moves rows."""
         with self._changed:
             self._waiting += 1
             try:
@@ -104,9 +104,7 @@ class Turns:
 # The client's own classes are left aside: they try a lost connection again for a minute before they say so, which
 # cannot be switched off, and ask the package index for a newer version of themselves when they connect.
 
-OLDEST = (1, 33)
-"""The first version that has every filter we write."""
-
+OLDEST = (1, 33)  # the first version that has every filter we write
 _LONGEST_MESSAGE = 300
 _SERVICE = "weaviate.v1.Weaviate"
 _METHODS: Mapping[str, tuple[Any, Any]] = {
@@ -131,7 +129,7 @@ _CHANNEL = (
 
 
 class Refused(Exception):
-    """Weaviate said no; `status` is HTTP's, or 0."""
+    """Weaviate refused; `status` is HTTP's, or 0."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -139,7 +137,7 @@ class Refused(Exception):
 
 
 class TooLarge(Exception):
-    """The answer is larger than one message may be: ask for less."""
+    """The answer is too large for one message: ask for less."""
 
 
 class Client:
@@ -171,7 +169,7 @@ class Client:
         self._http.close()
 
     def check(self) -> None:
-        """Both ways answer, and the version is one that we know; VectorStoreError if it is too old."""
+        """Check that both protocols answer; VectorStoreError if the version is too old."""
         version = str(self._ask("GET", "/v1/meta").get("version", ""))
         try:
             known = tuple(int(part) for part in version.split(".")[:2])
@@ -196,7 +194,7 @@ class Client:
             raise
 
     def make_class(self, definition: Mapping[str, Any]) -> None:
-        """Make a class; one of that name that is there by then is left alone."""
+        """Create a class, unless it exists."""
         try:
             self._ask("POST", "/v1/schema", definition)
         except Refused:
@@ -218,17 +216,17 @@ class Client:
         raise Refused(answer.status_code, answer.text[:_LONGEST_MESSAGE])
 
     def search(self, request: search_get_pb2.SearchRequest) -> list[search_get_pb2.SearchResult]:
-        """The results of a search; TooLarge if they do not fit into one answer."""
+        """Return the results of a search; TooLarge if they do not fit into one answer."""
         with self._turns.reading():
             return list(self._call(request).results)
 
     def count(self, request: aggregate_pb2.AggregateRequest) -> int:
-        """How many objects a request that asks for their count finds."""
+        """Return the number of objects from a counting request."""
         with self._turns.reading():
             return int(self._call(request).single_result.objects_count)
 
     def write(self, name: str, objects: list[batch_pb2.BatchObject]) -> None:
-        """Write objects whole that are new, or whose vector stays as it is."""
+        """Write whole objects that are new, or keep their vector."""
         errors = self._call(batch_pb2.BatchObjectsRequest(objects=objects), name).errors if objects else []
         if errors:
             if self.find_class(name) is None:
@@ -236,22 +234,22 @@ class Client:
             raise Refused(0, errors[0].error[:_LONGEST_MESSAGE])
 
     def move(self, name: str, objects: list[batch_pb2.BatchObject]) -> None:
-        """Write objects whole that stand there with another vector; nobody reads meanwhile."""
+        """Write whole objects with a changed vector, while nobody reads."""
         if objects:
             with self._turns.moving():
                 self.write(name, objects)
 
     def settle(self, name: str) -> None:
-        """Make the server write down what its vector index remembers of the last request.
+        """Make the server persist the vector index after the last request.
 
-        It flushes the index's log with each request, but before the request's own vectors are in it: a server that dies
-        then keeps rows that no search finds any more. So one more request goes after them, with an object that is
-        always the same; it has no slot, which is how everything that reads leaves it out.
+        It flushes the index's log with each request, but before the request's own vectors are in it: if it dies then,
+        no search finds those rows any more. So another request follows, with a fixed object that has no slot, which all
+        reads ignore.
         """
         self.write(name, [batch_pb2.BatchObject(collection=name, uuid=str(UUID(int=0)))])
 
     def delete(self, request: batch_delete_pb2.BatchDeleteRequest) -> int:
-        """Delete the objects of a filter, as many as one request may; how many there were."""
+        """Delete the objects of a filter, as many as one request may; return how many there were."""
         reply = self._call(request)
         if reply.failed:
             raise Refused(0, f"{reply.failed} of {reply.matches} rows could not be deleted")
@@ -313,15 +311,14 @@ def _lost_call(error: Any, address: str) -> Failure:
 
 
 DEFAULT_URL = "http://localhost:8080"
-PAGE = 1000
-"""Rows of one request that reads many."""
+PAGE = 1000  # rows of one request that reads many
 _DIALECT: Mapping[str, Any] = {"uses_123_api": True, "uses_125_api": True, "uses_127_api": True}
 """The newest of the forms in which Weaviate answers."""
 _CLOUD = (".weaviate.cloud", ".weaviate.network")
 
 
 class WeaviateVectorStore(DocumentStore[Clause]):
-    """Keeps memories in a Weaviate server or cluster."""
+    """Stores memories in a Weaviate server or cluster."""
 
     name: ClassVar[str] = "weaviate"
     ranks_words: ClassVar[bool] = True
@@ -329,7 +326,7 @@ class WeaviateVectorStore(DocumentStore[Clause]):
     settings: Settings
 
     class Settings(EngineSettings):
-        """Where Weaviate is."""
+        """Weaviate's addresses."""
 
         url: str = Field(default_factory=lambda: text_from("WEAVIATE_URL") or DEFAULT_URL)
         """The server's address for HTTP; from WEAVIATE_URL if left out."""
@@ -386,10 +383,10 @@ class WeaviateVectorStore(DocumentStore[Clause]):
 
     def _identity(self) -> str:
         name = store_class(self.settings.namespace)
-        told = described(self._client.find_class(name) or {})
-        if told is None or not isinstance(told.get("identity"), str):
+        found = described(self._client.find_class(name) or {})
+        if found is None or not isinstance(found.get("identity"), str):
             raise VectorStoreError(f"the class {name} is not of perdure's making: use another namespace")
-        return str(told["identity"])
+        return str(found["identity"])
 
     def _failure(self, error: Exception) -> Failure | None:
         return failure_of(error, self.settings.url, self._grpc_address)
@@ -448,16 +445,16 @@ class WeaviateVectorStore(DocumentStore[Clause]):
             self._client.delete(batch_delete_pb2.BatchDeleteRequest(collection=kept, filters=filters))
 
     def _check_shape(self, name: str, dimension: int | None) -> None:
-        """MissingCollection if the collection is gone, or was made again for other vectors.
+        """Raise MissingCollection if the collection is gone, or was recreated for other vectors.
 
-        Weaviate would take the rows: it makes a missing class by itself, and an empty one is of any dimension.
+        Weaviate would accept the rows: it creates missing classes by itself, and an empty one has any dimension.
         """
         found = self._find(name)
         if found is None or dimension not in (None, found.dimension):
             raise MissingCollection
 
     def _moved(self, kept: str, objects: Sequence[batch_pb2.BatchObject]) -> set[str]:
-        """The uuids of those objects that stand there with another vector."""
+        """Return the uuids of the stored objects with another vector."""
         request = search_get_pb2.SearchRequest(
             collection=kept,
             limit=len(objects),
@@ -533,7 +530,7 @@ class WeaviateVectorStore(DocumentStore[Clause]):
 
 
 def _slices(ask: Callable[[int, int], list[Row] | None], count: int) -> Iterator[list[Row]]:
-    """The rows of all slots, slice by slice; a slice that is full, or too large for an answer, is cut in two."""
+    """Yield the rows of all slots in slices; a slice that is full, or too large for an answer, is split."""
     parts = max(2, math.ceil(count / (PAGE // 2)))
     bounds = [SLOTS * part // parts for part in range(parts + 1)]
     waiting = list(pairwise(bounds))
@@ -554,7 +551,7 @@ def _chunks(ids: Sequence[str]) -> list[list[str]]:
 
 
 def _grpc_address(url: str) -> str:
-    """Where gRPC is answered, for an HTTP address."""
+    """Return gRPC's address for an HTTP address."""
     host = urlsplit(url).hostname or ""
     if host.endswith(_CLOUD):
         return f"grpc-{host}:443"

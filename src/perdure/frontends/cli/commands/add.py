@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perdure.frontends.cli import options
 from perdure.frontends.cli.input_messages import read_conversation, read_words
 from perdure.frontends.cli.open_memory import with_memory
-from perdure.frontends.cli.options import (
-    AgentOption,
-    JsonOption,
-    MetadataOption,
-    PathOption,
-    RunOption,
-    UserOption,
-    folder,
-)
 from perdure.frontends.cli.output import ID, MEMORY, Column, note, print_json, print_table, tell_usage
 
 if TYPE_CHECKING:
@@ -39,10 +31,10 @@ def add(
             help="A JSON file with a conversation instead of a text; - reads standard input.",
         ),
     ] = None,
-    user_id: UserOption = None,
-    agent_id: AgentOption = None,
-    run_id: RunOption = None,
-    metadata: MetadataOption = None,
+    user_id: options.UserOption = None,
+    agent_id: options.AgentOption = None,
+    run_id: options.RunOption = None,
+    metadata: options.MetadataOption = None,
     as_said: Annotated[
         bool, typer.Option("--no-infer", help="Store the text as it is, without extracting facts.")
     ] = False,
@@ -59,8 +51,8 @@ def add(
         str | None,
         typer.Option("--idempotency-key", metavar="KEY", help="A repeated call with the same key changes nothing."),
     ] = None,
-    as_json: JsonOption = False,
-    path: PathOption = None,
+    as_json: options.JsonOption = False,
+    path: options.PathOption = None,
 ) -> None:
     """Extract the facts from a text and store them: each is new, corrects an older one, or was known already.
 
@@ -87,22 +79,24 @@ def add(
             idempotency_key=key,
         )
 
-    show_events(with_memory(folder(path), work, makes=True), as_json, nothing="there was nothing in it to remember")
+    show_events(
+        with_memory(options.folder(path), work, makes=True), as_json, nothing="there was nothing in it to remember"
+    )
 
 
 def update(
     id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="The new text; - reads standard input.")],
-    metadata: MetadataOption = None,
-    as_json: JsonOption = False,
-    path: PathOption = None,
+    metadata: options.MetadataOption = None,
+    as_json: options.JsonOption = False,
+    path: options.PathOption = None,
 ) -> None:
     """Replace the text of one memory. Its id stays, and the old text stays in its history.
 
     Example: perdure update 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55 "User lives in Porto"
     """
     said = read_words(text, "the text")
-    item = with_memory(folder(path), lambda memory: memory.update(id, said, metadata=metadata))
+    item = with_memory(options.folder(path), lambda memory: memory.update(id, said, metadata=metadata))
     if as_json:
         print_json(item.model_dump())
     else:
@@ -111,8 +105,8 @@ def update(
 
 def undo(
     event_id: Annotated[str, typer.Argument(metavar="EVENT", help="The event, as `perdure history` shows it.")],
-    as_json: JsonOption = False,
-    path: PathOption = None,
+    as_json: options.JsonOption = False,
+    path: options.PathOption = None,
 ) -> None:
     """Undo one event: an addition, a correction or a deletion.
 
@@ -121,7 +115,7 @@ def undo(
 
     Example: perdure undo 9d2c4f60-5b1e-4c8e-8a57-6f0d1c2b3a49
     """
-    result = with_memory(folder(path), lambda memory: memory.undo(event_id))
+    result = with_memory(options.folder(path), lambda memory: memory.undo(event_id))
     show_events(result, as_json, nothing="everything stood that way already")
 
 
@@ -134,9 +128,12 @@ def show_events(result: AddResult, as_json: bool, *, nothing: str) -> None:
         print_json(
             dump if isinstance(dump, dict) else {"results": dump}
         )  # spec 000's version "v1.0" answers with a list
-    elif not result.results:
+        return
+    if result.notes:
+        note(f"kept as said, because no fact says it: {result.notes} (perdure list --kind notes)")
+    if not result.results and not result.notes:
         note(nothing)
-    else:
+    elif result.results:
         columns = [Column("event", whole=True, style="bold"), MEMORY, Column("before", style="dim"), ID]
         rows = [
             (event.event, event.memory, event.old_memory or "" if event.event == "UPDATE" else "", event.id)

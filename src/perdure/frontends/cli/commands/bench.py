@@ -6,36 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from perdure.frontends.cli import options
 from perdure.frontends.cli.open_memory import with_engine
-from perdure.frontends.cli.options import (
-    AgentOption,
-    JsonOption,
-    PathOption,
-    PresetOption,
-    RunOption,
-    UserOption,
-    folder,
-)
 from perdure.frontends.cli.output import Column, advance, note, print_json, print_table, print_text, progress
 
 if TYPE_CHECKING:
     from perdure.domain.maintenance import BenchReport, ProbeScores
     from perdure.engine.engine import Engine
 
-SHOWN_MISSES = 5
-"""Missed probes that are printed; --json has all."""
+SHOWN_MISSES = 5  # missed probes that are printed; --json has all
 
 
 def bench(
     *,
-    user_id: UserOption = None,
-    agent_id: AgentOption = None,
-    run_id: RunOption = None,
+    user_id: options.UserOption = None,
+    agent_id: options.AgentOption = None,
+    run_id: options.RunOption = None,
     probes: Annotated[int, typer.Option("--probes", metavar="N", help="How many questions at most.")] = 200,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many results for each question.")] = 10,
-    preset: PresetOption = None,
-    as_json: JsonOption = False,
-    path: PathOption = None,
+    preset: options.PresetOption = None,
+    as_json: options.JsonOption = False,
+    path: options.PathOption = None,
 ) -> None:
     """Measure recall on the stored memories: ask questions about them and count the hits.
 
@@ -61,7 +52,7 @@ def bench(
         with progress("bench", 1.0) as bar:
             return await engine.bench(request, lambda done: advance(bar, done))
 
-    report = with_engine(folder(path), work)
+    report = with_engine(options.folder(path), work)
     for warning in report.warnings:
         note(warning)
     if as_json:

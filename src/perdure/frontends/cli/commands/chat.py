@@ -196,7 +196,6 @@ def _tell_learned(learned: AddResult) -> None:
 
 
 def _aside(text: str) -> None:
-    """Print a line beside the conversation, dim on a terminal."""
     dim, plain = ("\x1b[2m", "\x1b[0m") if sys.stderr.isatty() else ("", "")
     sys.stderr.write(f"{dim}  {' '.join(text.split(chr(10)))}{plain}\n")
     sys.stderr.flush()

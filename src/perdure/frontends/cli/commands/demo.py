@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 # The sample conversation of several sessions, read from lines of JSON.
 
-STORY = "household.jsonl"
-"""The sample conversation that comes with perdure."""
-NOBODY = Scope(user_id="demo")
-"""The scope of lines without one."""
-
+STORY = "household.jsonl"  # the sample conversation that comes with perdure
+NOBODY = Scope(user_id="demo")  # the scope of lines without one
 _SAID = ("role", "name", "content", "timestamp", "id")
 
 
@@ -120,9 +117,7 @@ def _objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
 # Replay: each message is added, each question searched, and each is timed.
 
 T = TypeVar("T")
-
-ANSWERS = 3
-"""Number of memories for each question."""
+ANSWERS = 3  # number of memories for each question
 
 
 @dataclass(slots=True)
@@ -145,16 +140,13 @@ class Chapter:
 
     title: str
     day: str
-    kept: dict[str, str] = field(default_factory=dict)
-    """New facts, by the id of their memory."""
+    kept: dict[str, str] = field(default_factory=dict)  # new facts, by the id of their memory
     corrected: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The text before and after the session, by the id of the memory."""
     forgotten: list[str] = field(default_factory=list)
-    known: int = 0
-    """Number of facts that were known already."""
+    known: int = 0  # number of facts that were known already
     answers: list[Answer] = field(default_factory=list)
-    milliseconds: list[float] = field(default_factory=list)
-    """Time for each message."""
+    milliseconds: list[float] = field(default_factory=list)  # time for each message
     warnings: list[str] = field(default_factory=list)
 
     def dump(self) -> dict[str, Any]:
@@ -240,8 +232,7 @@ def _note(chapter: Chapter, added: AddResult) -> None:
             chapter.corrected[event.id] = (before, event.memory)
 
 
-WIDTH = 100
-"""Maximum columns of the output."""
+WIDTH = 100  # maximum columns of the output
 
 
 def demo(

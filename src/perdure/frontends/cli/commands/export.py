@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from perdure.engine.transfer.report import ExportReport
 
-EVERY = 200
-"""Lines between two updates of the bar."""
+EVERY = 200  # lines between two updates of the bar
 
 
 def export(
@@ -76,8 +75,6 @@ def export(
 
 
 class _Writer:
-    """Writes lines into a file and updates the bar."""
-
     def __init__(self, file: IO[str], bar: Progress | None) -> None:
         self._file = file
         self._bar = bar
@@ -91,7 +88,6 @@ class _Writer:
 
 
 def _write_whole(place: Path, write: Callable[[IO[str]], ExportReport]) -> ExportReport:
-    """Write to a temporary file, and rename it when it is complete."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from perdure.frontends.library.memory import AsyncMemory
 
 IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="One memory, or several with --yes.")]
-NOT_FOUND = 3
-"""Status where some of several memories do not exist."""
+NOT_FOUND = 3  # status where some of several memories do not exist
 
 
 def delete(

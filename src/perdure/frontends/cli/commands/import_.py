@@ -29,29 +29,20 @@ if TYPE_CHECKING:
     from perdure.engine.transfer.foreign import Part
     from perdure.engine.transfer.report import ImportReport
 
-AUTO = "auto"
-"""The value of --format that leaves it to the file."""
-SHOWN = 20
-"""Refused lines that are printed; `--json` lists up to a thousand."""
-CHUNK = 1 << 18
-"""Bytes read at a time."""
-STEP = 1 << 14
-"""Bytes handed on at a time, so that a bar moves within a small file too."""
-SILENCE = 10.0
-"""Seconds between two progress lines when the output is not a terminal."""
+AUTO = "auto"  # the value of --format that leaves it to the file
+SHOWN = 20  # refused lines that are printed; `--json` lists up to a thousand
+CHUNK = 1 << 18  # bytes read at a time
+STEP = 1 << 14  # bytes handed on at a time, so that a bar moves within a small file too
+SILENCE = 10.0  # seconds between two progress lines when the output is not a terminal
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 """What is read of a folder or a zip; a file that is named itself is read whatever its name is."""
-PACKED = 200
-"""How many times its size a packed file may unpack to: JSON comes to some 20 times, a trap to 1000."""
-FREE = 1 << 26
-"""Bytes that any file may unpack to: nothing is kept of what was read, so that this much cannot hurt."""
-
+PACKED = 200  # how many times its size a packed file may unpack to: JSON comes to some 20 times, a trap to 1000
+FREE = 1 << 26  # bytes that any file may unpack to: nothing is kept of what was read, so that this much cannot hurt
 _WRITE_TABLE = (
     "Of a LangGraph store, write the table as JSON: "
     "sqlite3 -json {} 'select prefix, key, cast(value as text) as value, created_at, updated_at from store'"
 )
-_GZIP_WINDOW = 31
-"""What tells zlib that a gzip header comes first."""
+_GZIP_WINDOW = 31  # what tells zlib that a gzip header comes first
 _ZIP, _GZIP, _SQLITE = b"PK\x03\x04", b"\x1f\x8b", b"SQLite format 3\x00"
 
 
@@ -64,20 +55,15 @@ class Bundle:
     others: list[str] = field(default_factory=list)
 
 
-Count = Callable[[int], object]
-"""Told how many bytes were read."""
+Count = Callable[[int], object]  # told how many bytes were read
 
 
 class Meter:
-    """Reports the progress of an import: bytes while files are read, then pieces of conversations.
-
-    It moves a bar on a terminal, with the count of kept items; elsewhere it prints a line now and then.
-    """
+    """Reports an import's progress in bytes, then conversations: a bar on a terminal, else lines."""
 
     def __init__(self) -> None:
         self.bar: Progress | None = None
-        self.size = 0
-        """Bytes to read in all; 0 if unknown."""
+        self.size = 0  # bytes to read in all; 0 if unknown
         self._bytes = 0
         self._done: tuple[int, int] | None = None
         self._said = time.monotonic()
@@ -260,7 +246,6 @@ def _unpacked(stream: IO[bytes], size: int | None, count: Count, begin: bytes = 
 
 
 def _stream(stream: IO[bytes], count: Count) -> Iterator[bytes]:
-    """Read a pipe, once and from its beginning."""
     begin = stream.read(len(_SQLITE))
     if begin.startswith(_ZIP) or begin == _SQLITE:
         raise InvalidInputError("a zip or a database cannot be read from a pipe: name the file", field="FILE")

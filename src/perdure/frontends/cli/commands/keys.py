@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from perdure.backends.ledgers.repositories.base import Keys
 
 T = TypeVar("T")
-
 app = typer.Typer(context_settings=CONTEXT, rich_markup_mode=None, no_args_is_help=True)
-
 _ROLE_HELP = "reader, member (default), admin or service."
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, such as its application.")]
 RoleOption = Annotated[str, typer.Option("--role", metavar="ROLE", help=_ROLE_HELP, show_default=False)]

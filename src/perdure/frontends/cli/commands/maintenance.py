@@ -127,7 +127,6 @@ def evict(
 
 
 def _remove(path: Path | None, work: Callable[[Engine], Awaitable[Removal]], as_json: bool) -> None:
-    """Carry out a removal and print what it removed."""
     removal = with_engine(folder(path), work)
     if as_json:
         print_json(removal.model_dump())

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0")  # noqa: S104  # hosts that lead back to this machine
 _LEVELS = ("debug", "info", "warning", "error")
-
 logger = logging.getLogger("perdure.server")
 
 
@@ -130,10 +129,7 @@ def proxy(
 def stand(
     config: MemoryConfig, place: Path, *, log_level: str, as_json: bool, made: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve this memory in front of its model's server until told to stop; print the address when it is known.
-
-    `made` is called once the memory can be served.
-    """
+    """Serve this memory before its model's server until told to stop; `made` is called when it is ready."""
     from perdure.frontends.server import logging as logs  # heavy: FastAPI; `perdure --help` must not wait for it
     from perdure.frontends.server.app import create_app
 

@@ -134,8 +134,6 @@ def _settings_of(target: Path) -> MemoryConfig:
 
 
 def _mover(bar: Progress | None) -> Callable[[int, int], None]:
-    """Return a function that moves a bar to a share of the whole."""
-
     def move(done: int, total: int) -> None:
         if bar is not None:
             bar.update(bar.task_ids[0], completed=done, total=total)

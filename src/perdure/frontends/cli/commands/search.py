@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdure.domain.errors import NotFoundError
+from perdure.frontends.cli import output
 from perdure.frontends.cli.commands.trust import marked
 from perdure.frontends.cli.input_messages import read_words
 from perdure.frontends.cli.open_memory import with_memory
@@ -22,18 +23,6 @@ from perdure.frontends.cli.options import (
     ThresholdOption,
     UserOption,
     folder,
-)
-from perdure.frontends.cli.output import (
-    ID,
-    MEMORY,
-    SCORE,
-    SINCE,
-    Column,
-    day,
-    note,
-    print_json,
-    print_table,
-    print_text,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +61,6 @@ def search(
     Example: perdure search "where does she live?" --user-id ana
     """
     text = read_words(query, "the query")
-
     # Heavy: NumPy and the engine; `perdure --help` must not wait for them.
     from perdure.engine.requests import SearchOptions
     from perdure.frontends.library.memory import run_search
@@ -95,14 +83,16 @@ def search(
 
     result = with_memory(folder(path), work)
     for warning in result.warnings:
-        note(warning)
+        output.note(warning)
     if as_json:
-        print_json(result.model_dump())
+        output.print_json(result.model_dump())
     elif not result.results:
-        note("nothing was found")
+        output.note("nothing was found")
     else:
-        rows = ((f"{item.score or 0:.2f}", marked(item), day(item.valid_from), item.id) for item in result.results)
-        print_table([SCORE, MEMORY, SINCE, ID], rows)
+        rows = (
+            (f"{item.score or 0:.2f}", marked(item), output.day(item.valid_from), item.id) for item in result.results
+        )
+        output.print_table([output.SCORE, output.MEMORY, output.SINCE, output.ID], rows)
 
 
 def why_not(
@@ -144,9 +134,9 @@ def why_not(
 
     found = with_memory(folder(path), work)
     if as_json:
-        print_json(found.model_dump())
+        output.print_json(found.model_dump())
     else:
-        print_text(f"{found.reason}: {found.sentence}")
+        output.print_text(f"{found.reason}: {found.sentence}")
 
 
 def list_memories(
@@ -161,6 +151,9 @@ def list_memories(
     filter: FilterOption = None,
     as_of: AsOfOption = None,
     include_past: PastOption = False,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="`facts`, or `notes`: sentences as they were said.")
+    ] = "facts",
     quarantined: Annotated[
         bool, typer.Option("--quarantined", help="Only quarantined memories, each with the reason.")
     ] = False,
@@ -185,17 +178,21 @@ def list_memories(
             filters=_narrowed(filter) if quarantined else filter,
             as_of=as_of,
             include_past=include_past,
+            kind=kind,
         )
 
     result = with_memory(folder(path), work)
     if as_json:
-        print_json(result.model_dump())
+        output.print_json(result.model_dump())
         return
-    print_table([MEMORY, SINCE, ID], ((marked(item), day(item.valid_from), item.id) for item in result.results))
+    output.print_table(
+        [output.MEMORY, output.SINCE, output.ID],
+        ((marked(item), output.day(item.valid_from), item.id) for item in result.results),
+    )
     if not result.results:
-        note("nothing is quarantined" if quarantined else "there are no memories")
+        output.note("nothing is quarantined" if quarantined else "there are no memories")
     if result.next_cursor is not None:
-        note(f"there are more: --cursor '{result.next_cursor}'")
+        output.note(f"there are more: --cursor '{result.next_cursor}'")
 
 
 def get(
@@ -211,11 +208,11 @@ def get(
     if item is None:
         raise NotFoundError(f"there is no memory with the id {id!r}")
     if as_json:
-        print_json(item.model_dump())
+        output.print_json(item.model_dump())
         return
     for name, value in item.model_dump().items():
         if value not in (None, [], {}):
-            print_text(f"{name + ':':18}{value}")
+            output.print_text(f"{name + ':':18}{value}")
 
 
 def history(
@@ -231,16 +228,16 @@ def history(
     if not records:
         raise NotFoundError(f"there is no memory with the id {id!r}, and never was")
     if as_json:
-        print_json({"results": [record.model_dump() for record in records]})
+        output.print_json({"results": [record.model_dump() for record in records]})
         return
     columns = [
-        Column("when", whole=True, style="cyan"),
-        Column("what", whole=True, style="bold"),
-        MEMORY,
-        Column("by", whole=True, style="dim"),
-        Column("event", whole=True, style="dim"),
+        output.Column("when", whole=True, style="cyan"),
+        output.Column("what", whole=True, style="bold"),
+        output.MEMORY,
+        output.Column("by", whole=True, style="dim"),
+        output.Column("event", whole=True, style="dim"),
     ]
-    print_table(columns, (_history_row(record) for record in records))
+    output.print_table(columns, (_history_row(record) for record in records))
 
 
 def _history_row(record: HistoryRecord) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import json
 import logging
 import multiprocessing
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
     from perdure.engine.config.config import MemoryConfig
     from perdure.frontends.server.settings import ServerSettings
 
-SERVING = "PERDURE_SERVING"
-"""The variable that passes the settings to each worker."""
-_SHORTEST_SECRET = 32
-"""Bytes below which a shared secret can be guessed (RFC 7518 §3.2)."""
+SERVING = "PERDURE_SERVING"  # the variable that passes the settings to each worker
+_SHORTEST_SECRET = 32  # bytes below which a shared secret can be guessed (RFC 7518 §3.2)
 _BACKLOG = 2048
 _TURN_OF_THREAD = 0.0005
 """Seconds after which a running thread yields to a waiting one: requests wait while a thread reads others' turns, ten
@@ -194,10 +193,7 @@ def listen(settings: ServerSettings) -> tuple[socket.socket, str]:
 
 
 def run(settings: ServerSettings, listening: socket.socket, app: str | Callable[[], FastAPI]) -> None:
-    """Serve the app of `app`, which several workers must find by its name, until told to stop.
-
-    PerdureError if it could not start.
-    """
+    """Serve the app named `app`, which workers find by it, until told to stop; PerdureError if it fails."""
     with listening:
         started = _run(settings, listening, app)
     if not started:
@@ -208,6 +204,7 @@ def _run(settings: ServerSettings, listening: socket.socket, app: str | Callable
     import uvicorn  # heavy, see above
 
     from perdure.frontends.server.middleware.request_limits import Config
+    from perdure.frontends.server.settings import HANDLE_KEY_VARIABLE
 
     sys.setswitchinterval(_TURN_OF_THREAD)
     config = Config(
@@ -224,6 +221,9 @@ def _run(settings: ServerSettings, listening: socket.socket, app: str | Callable
         timeout_graceful_shutdown=settings.graceful_seconds,
     )
     if settings.workers > 1:
+        os.environ.setdefault(
+            HANDLE_KEY_VARIABLE, secrets.token_hex(32)
+        )  # a handle of one worker is valid at the others
         with tempfile.TemporaryDirectory(prefix="perdure-metrics-") as counted:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", counted)
             from uvicorn.config import STARTUP_FAILURE
@@ -245,10 +245,8 @@ def _end(number: int, frame: object) -> None:
 
 # One heap for all threads of a server.
 
-_M_ARENA_MAX = -8
-"""malloc.h of the GNU C library; mallopt(3)."""
-_VARIABLE = "MALLOC_ARENA_MAX"
-"""The variable that sets the number of heaps, like GLIBC_TUNABLES."""
+_M_ARENA_MAX = -8  # malloc.h of the GNU C library; mallopt(3)
+_VARIABLE = "MALLOC_ARENA_MAX"  # the variable that sets the number of heaps, like GLIBC_TUNABLES
 
 
 def share_heap() -> None:

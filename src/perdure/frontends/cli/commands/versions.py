@@ -14,11 +14,9 @@ from perdure.frontends.cli.output import Column, note, print_json, print_table, 
 if TYPE_CHECKING:
     from perdure.domain.file_versions import MergeReport, VersionChange
 
-SHOWN_WORDS = 160
-"""Characters of a message that are printed with the facts learned from it."""
+SHOWN_WORDS = 160  # characters of a message that are printed with the facts learned from it
 SHORT = 8
-MOST = 50
-"""Changes of one version that `log` shows."""
+MOST = 50  # changes of one version that `log` shows
 PointOption = Annotated[
     str | None, typer.Argument(metavar="POINT", help="A commit, a branch, or a time such as 2026-03-01.")
 ]

@@ -102,14 +102,10 @@ def earlier_items(chain: Sequence[Kept]) -> list[Item]:
 
 
 T = TypeVar("T")
-
-LONGEST_ID = 256
-"""Maximum characters of an id that is looked up."""
+LONGEST_ID = 256  # maximum characters of an id that is looked up
 MOST_UNDER_WAY = 200
 """Maximum responses that wait for the ledger; beyond it none is stored. An unlocked ledger takes hundreds a second."""
-LATE_AT_ONCE = 16
-"""Lookups that may still run after their request stopped waiting."""
-
+LATE_AT_ONCE = 16  # lookups that may still run after their request stopped waiting
 logger = logging.getLogger("perdure")
 
 
@@ -123,10 +119,7 @@ class Chains:
         self._under_way = 0
 
     async def chain(self, response_id: str, walls: Scope) -> list[Kept]:
-        """Return a response and those that it continues, oldest first; none for an id unknown in the scope.
-
-        A response that is being written counts, because its client may continue from it at once.
-        """
+        """Return a response, also one being written, and those it continues, oldest first; none if unknown."""
         written: list[Kept] = []
         seen: set[str] = set()
         at: str | None = response_id
@@ -162,10 +155,7 @@ class Chains:
         return Kept(link) if link else None
 
     async def is_anothers(self, response_id: str, walls: Scope | None, seconds: float) -> bool:
-        """Whether a response belongs to another caller: our upstream key must not open it then.
-
-        False if that cannot be read in time, or if it was never stored here: its id cannot be guessed.
-        """
+        """Whether a response is known in time to be another caller's, which our upstream key must not open."""
         try:
             kept = await self._looking(self.get(response_id, Scope()), seconds)
         except PerdureError:
@@ -226,10 +216,7 @@ class Chains:
         return is_kept
 
     def name(self, response_id: str, turn: PendingTurn | None) -> None:
-        """Add the ids of a turn's messages to a response once they are stored, so that erasures find it.
-
-        For one that is being stored, or was.
-        """
+        """Add the ids of a turn's messages to a response that is or will be stored, so that erasures find it."""
         if turn is not None:
             self._later(self._name(response_id, turn), response_id)
 

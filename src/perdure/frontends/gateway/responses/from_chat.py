@@ -12,9 +12,7 @@ from perdure.frontends.gateway.responses.items import Item, item_id
 
 # The response object, apart from its output.
 
-Outcome = Literal["in_progress", "completed", "incomplete", "failed"]
-"""The state of a response."""
-
+Outcome = Literal["in_progress", "completed", "incomplete", "failed"]  # the state of a response
 _ECHOED: Mapping[str, Any] = {
     "background": False,
     "instructions": None,
@@ -121,8 +119,7 @@ def _count(value: object) -> int:
 
 # Output items while the model writes them; each step returns its events.
 
-Event = dict[str, Any]
-"""One event of a stream, without its `sequence_number`."""
+Event = dict[str, Any]  # one event of a stream, without its `sequence_number`
 
 
 class OpenItem(ABC):
@@ -133,8 +130,7 @@ class OpenItem(ABC):
 
     def __init__(self, item_id: str, index: int) -> None:
         self.id = item_id
-        self.index = index
-        """Its index in the output."""
+        self.index = index  # its index in the output
 
     @abstractmethod
     def item(self, status: str) -> Item:
@@ -269,8 +265,7 @@ class OpenCustomCall(OpenCall):
         return {"id": self.id, "type": "custom_tool_call", **called}
 
 
-_TEXT = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
-"""The text field of each kind of part."""
+_TEXT = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}  # the text field of each kind of part
 
 
 def _part(kind: str) -> dict[str, Any]:
@@ -282,8 +277,7 @@ def _copy(part: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, list) else value for name, value in part.items()}
 
 
-_FIRST_OUTPUT = 0x8000
-"""Output items are numbered from here on, so that their ids differ from the input's."""
+_FIRST_OUTPUT = 0x8000  # output items are numbered from here on, so that their ids differ from the input's
 
 
 class ResponseWriter:
@@ -463,13 +457,11 @@ def has_finished(chunk: Mapping[str, Any]) -> bool:
 
 
 def _text(content: object) -> str:
-    """Return the text of a message's content, which some servers send in parts."""
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def _first(choices: object) -> dict[str, Any]:
-    """Return the first choice, the only one in a response."""
     found = choices[0] if isinstance(choices, list) and choices else None
     return found if isinstance(found, dict) and not found.get("index") else {}

@@ -10,15 +10,10 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.message import Message
 from perdure.engine.chat.conversation_step import words
 
-Item = dict[str, Any]
-"""One item; `type` is its kind, which a message may leave out."""
-
-ROLES = ("user", "assistant", "system", "developer")
-"""The roles of a message item."""
-OUTPUTS = ("function_call_output", "custom_tool_call_output")
-"""Results of tools."""
-CALLS = ("function_call", "custom_tool_call")
-"""Calls of the client's tools."""
+Item = dict[str, Any]  # one item; `type` is its kind, which a message may leave out
+ROLES = ("user", "assistant", "system", "developer")  # the roles of a message item
+OUTPUTS = ("function_call_output", "custom_tool_call_output")  # results of tools
+CALLS = ("function_call", "custom_tool_call")  # calls of the client's tools
 
 
 def new_response_id() -> str:

@@ -10,12 +10,10 @@ from typing import Any
 
 from starlette.types import Send
 
-from perdure.backends.http.upstream import Headers, HttpUpstream, UpstreamAnswer
+from perdure.backends.http.upstream import Headers, HttpUpstream
 from perdure.engine.chat.conversation_step import words
 from perdure.engine.chat.settings import UpstreamSettings
-from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
-from perdure.frontends.gateway.request_context import memory_headers
 from perdure.frontends.gateway.responses.chains import Chains
 from perdure.frontends.gateway.responses.items import (
     Item,
@@ -25,21 +23,17 @@ from perdure.frontends.gateway.responses.items import (
     new_response_id,
     read_input,
 )
-from perdure.frontends.gateway.responses.request import ResponsesRequest
-from perdure.frontends.gateway.sse import Events, json_object
-from perdure.frontends.gateway.streaming import downward, is_events, stream, whole
+from perdure.frontends.gateway.responses.request import Exchange, ResponsesRequest
+from perdure.frontends.gateway.sse import json_object
+from perdure.frontends.gateway.streaming import is_events, stream, whole
 
 # Whether the model's server has a Responses API: asked once in the life of the process.
 
 PATH = "/v1/responses"
 CHAT_PATH = "/v1/chat/completions"
-
 logger = logging.getLogger("perdure.gateway")
-
-_ABSENT = (404, 405, 501)
-"""Status codes of servers for an unknown path."""
-_UNDECIDED = (401, 403, 407, 408, 425, 429)
-"""Status codes that come before the path is checked."""
+_ABSENT = (404, 405, 501)  # status codes of servers for an unknown path
+_UNDECIDED = (401, 403, 407, 408, 425, 429)  # status codes that come before the path is checked
 
 
 class ResponsesSupport:
@@ -93,13 +87,10 @@ class AnswerReader:
     """Reads one native answer: its events one by one, or the whole object."""
 
     def __init__(self) -> None:
-        self.response_id: str | None = None
-        """The answer's id, known from its first event on."""
+        self.response_id: str | None = None  # the answer's id, known from its first event on
         self.model: str | None = None
-        self.is_complete = False
-        """Whether the answer ended by itself."""
-        self.asks = False
-        """Whether it calls the client's tools."""
+        self.is_complete = False  # whether the answer ended by itself
+        self.asks = False  # whether it calls the client's tools
         self._pieces: list[str] = []
         self._whole: str | None = None
 
@@ -141,56 +132,31 @@ class AnswerReader:
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
-_OK = range(200, 300)
-
-
-class Native:
+class Native(Exchange):
     """One forwarded request; its answer is returned byte for byte, and the server stores its chain."""
 
     def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
-        self._asked = asked
-        self._chains = chains
+        super().__init__(asked, chains)
         self._hearing = AnswerReader()
-        self._events = Events()
-        self._turn: PendingTurn | None = None
-        self._sent = b""
         self._has_begun = self._has_ended = False
 
-    async def serve(self, send: Send) -> None:
-        """Call the model and forward the answer; the turn is stored in the background."""
-        answer: UpstreamAnswer | None = None
-        failed = ended = False
-        try:
-            self._sent = await self._body()
-            answer = await self._asked.context.send(PATH, self._sent)
-            failed = answer.status not in _OK
-            headers = downward(answer.headers) + memory_headers(self._asked.recalled)
-            if is_events(answer):
-                ended = await stream(send, answer, headers, self._hear)
-            else:
-                data = await answer.read()
-                ended = True
-                if not failed:
-                    response = json_object(data)
-                    if response is not None:
-                        self._hearing.whole(response)
-                    self._end(ended)
-                await whole(send, answer.status, headers, data)
-        except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
-            failed = True
-            raise
-        finally:
-            # Also if the client disconnected, which cancels this: then store what arrived.
-            if answer is not None:
-                answer.close()
-                if not failed:
-                    self._end(ended)
+    async def _exchange(self, send: Send) -> None:
+        answer = await self._ask(PATH)
+        if is_events(answer):
+            ended = await stream(send, answer, self._forwarded(answer), self._hear)
+            if not self._failed:
+                self._end(ended)
+            return
+        data = await answer.read()
+        if not self._failed:
+            response = json_object(data)
+            if response is not None:
+                self._hearing.whole(response)
+            self._end(True)
+        await whole(send, answer.status, self._forwarded(answer), data)
 
     async def _body(self) -> bytes:
-        """Return the request body for upstream: the client's own bytes if nothing changes.
-
-        A history is shortened only if the request contains all of it, not if the server holds it.
-        """
+        """Return the body for upstream: the client's bytes if nothing changes; only whole histories are shortened."""
         asked = self._asked
         body, given = without_ours(asked.body), asked.body.get("input")
         if isinstance(given, list) and asked.previous_id is None and not body.get("conversation"):
@@ -217,8 +183,7 @@ class Native:
             self._asked.context.gateway.turns.enqueue_user(self._turn)
 
     def _end(self, ended: bool) -> None:
-        """Store the turn, once."""
-        if self._has_ended:
+        if self._has_ended or self._answer is None:
             return
         self._has_ended = True
         self._asked.note(self._sent)

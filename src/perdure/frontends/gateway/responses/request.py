@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from starlette.types import Send
+
+from perdure.backends.http.upstream import UpstreamAnswer
 from perdure.domain.access import Caller
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
@@ -15,7 +19,7 @@ from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
 from perdure.engine.chat.settings import Conversation, Injection
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import Gateway, may_store
-from perdure.frontends.gateway.request_context import SESSION_HEADER, RequestContext
+from perdure.frontends.gateway.request_context import SESSION_HEADER, RequestContext, memory_headers
 from perdure.frontends.gateway.responses.chains import Chains, Kept, can_be_id, earlier_items, link_of, unknown_previous
 from perdure.frontends.gateway.responses.items import (
     Item,
@@ -26,6 +30,8 @@ from perdure.frontends.gateway.responses.items import (
     messages_of,
     read_input,
 )
+from perdure.frontends.gateway.sse import Events
+from perdure.frontends.gateway.streaming import RawHeaders, downward
 from perdure.pipeline.prompting.context_block import ahead, before_words, system_block, user_and_team_block
 
 # The position of memory in a Responses request.
@@ -114,8 +120,8 @@ def reach_of(context: RequestContext, conversation: Conversation) -> Scope:
     return reach(conversation, context.caller, context.gateway)
 
 
-CHAIN_SHARE = 0.5
-"""Share of memory's time for reading a chain that the model's server holds itself."""
+_OK = range(200, 300)
+CHAIN_SHARE = 0.5  # share of memory's time for reading a chain that the model's server holds itself
 
 
 @dataclass(kw_only=True)
@@ -124,22 +130,15 @@ class ResponsesRequest:
 
     context: RequestContext
     recalled: Recalled
-    conversation: Conversation | None
-    """None without a user: then nothing is stored, and nothing can be continued."""
-    chain: list[Kept] = field(default_factory=list)
-    """The responses that it continues, oldest first."""
-    user: Message | None = None
-    """The user's last message."""
-    tools: list[Message] = field(default_factory=list)
-    """Tools' results since then."""
-    goes_on: bool = False
-    """Whether it only brings tools' results: the user's message is stored already."""
-    is_named: bool = False
-    """Whether the request itself names its session."""
+    conversation: Conversation | None  # none without a user: then nothing is stored, and nothing can be continued
+    chain: list[Kept] = field(default_factory=list)  # the responses that it continues, oldest first
+    user: Message | None = None  # the user's last message
+    tools: list[Message] = field(default_factory=list)  # tools' results since then
+    goes_on: bool = False  # whether it only brings tools' results: the user's message is stored already
+    is_named: bool = False  # whether the request itself names its session
     is_held: bool = False
     """Whether the client holds the history and sends it: its sessions are identified as a chat's are."""
-    is_barred: bool = False
-    """Whether it gets no memory."""
+    is_barred: bool = False  # whether it gets no memory
 
     @property
     def body(self) -> dict[str, Any]:
@@ -214,6 +213,59 @@ class ResponsesRequest:
         return replace(self.conversation, session=session or self.conversation.session)
 
 
+class Exchange(ABC):
+    """One request on its way to the model's server and back; its turn is stored in the background."""
+
+    def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
+        self._asked = asked
+        self._chains = chains
+        self._events = Events()
+        self._turn: PendingTurn | None = None
+        self._sent = b""
+        self._answer: UpstreamAnswer | None = None
+        self._failed = False
+
+    async def serve(self, send: Send) -> None:
+        """Call the model and send its answer to the client; InvalidInputError for what the model's API cannot express.
+
+        If the client disconnects, which cancels this, then what arrived is stored.
+        """
+        ended = False
+        try:
+            self._sent = await self._body()
+            await self._exchange(send)
+            ended = True
+        except Exception:  # unreachable, or broken off before anything was sent: there is no answer to store
+            self._failed = True
+            raise
+        finally:
+            if self._answer is not None:
+                self._answer.close()
+            if not self._failed:
+                self._end(ended)
+
+    async def _ask(self, path: str) -> UpstreamAnswer:
+        """Send the body; nothing is stored of an answer that is an error."""
+        self._answer = await self._asked.context.send(path, self._sent)
+        self._failed = self._answer.status not in _OK
+        return self._answer
+
+    def _forwarded(self, answer: UpstreamAnswer) -> RawHeaders:
+        return downward(answer.headers) + memory_headers(self._asked.recalled)
+
+    @abstractmethod
+    async def _body(self) -> bytes:
+        """Return the request body for the model's server."""
+
+    @abstractmethod
+    async def _exchange(self, send: Send) -> None:
+        """Ask the model's server, and send its answer to the client."""
+
+    @abstractmethod
+    def _end(self, ended: bool) -> None:
+        """Store the turn, once; `ended` if the answer is complete."""
+
+
 async def read_responses_request(context: RequestContext, chains: Chains, *, needs_chain: bool) -> ResponsesRequest:
     """Look up the chain and the memories for a request.
 
@@ -266,7 +318,6 @@ def _items(body: Mapping[str, Any]) -> Sequence[Item]:
 
 
 def _shown(body: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a request's own instructions and messages."""
     own = body.get("instructions")
     return [*([own] if isinstance(own, str) else []), *(words(item.get("content")) for item in _items(body))]
 

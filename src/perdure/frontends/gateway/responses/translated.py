@@ -12,7 +12,6 @@ from perdure.backends.http.upstream import UpstreamAnswer
 from perdure.domain.clock import system_clock
 from perdure.domain.errors import InvalidInputError, UpstreamError
 from perdure.domain.text.readable import shown
-from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.overrides import without_ours
 from perdure.frontends.gateway.request_context import memory_headers
 from perdure.frontends.gateway.responses.chains import Chains, unknown_previous
@@ -31,17 +30,14 @@ from perdure.frontends.gateway.responses.items import (
     with_ids,
 )
 from perdure.frontends.gateway.responses.native import CHAT_PATH
-from perdure.frontends.gateway.responses.request import ResponsesRequest, reach_of
-from perdure.frontends.gateway.sse import DONE, Events, json_object
+from perdure.frontends.gateway.responses.request import Exchange, ResponsesRequest, reach_of
+from perdure.frontends.gateway.sse import DONE, json_object
 from perdure.frontends.gateway.streaming import RawHeaders, begin, downward, is_events, whole
 
 # Items of the Responses API as messages of a chat.
 
-ChatMessage = dict[str, Any]
-"""One message in the form of /v1/chat/completions."""
-
-TEXTS = ("input_text", "output_text", "text", "summary_text")
-"""Types of parts with text only."""
+ChatMessage = dict[str, Any]  # one message in the form of /v1/chat/completions
+TEXTS = ("input_text", "output_text", "text", "summary_text")  # types of parts with text only
 
 
 def chat_messages(items: Sequence[Item], instructions: str | None = None, *, first: int = 0) -> list[ChatMessage]:
@@ -59,8 +55,6 @@ def chat_messages(items: Sequence[Item], instructions: str | None = None, *, fir
 
 
 class _Adding:
-    """Adds one item to the messages so far."""
-
     def __init__(self, messages: list[ChatMessage], place: str) -> None:
         self._messages = messages
         self._place = place
@@ -282,55 +276,33 @@ def _impossible(field: str, why: str, value: object, what: str | None = None) ->
     return InvalidInputError(told, field=field, value=value)
 
 
-_OK = range(200, 300)
 _BROKE_OFF = "The model's server broke off."
 _STREAM: RawHeaders = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
-class Translated:
+class Translated(Exchange):
     """One translated request; its chain is stored here, and sent in full."""
 
     def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
-        self._asked = asked
-        self._chains = chains
+        super().__init__(asked, chains)
         self._response_id = new_response_id()
         self._inputs: list[Item] = []
         stored = {} if asked.keeps_response else {"store": False}
         self._writer = ResponseWriter(self._response_id, {**asked.body, **stored}, lambda: system_clock().timestamp())
-        self._events = Events()
         self._is_finished = self._is_kept = False
-        self._turn: PendingTurn | None = None
-        self._sent = b""
 
-    async def serve(self, send: Send) -> None:
-        """Translate, call the model, and translate the answer back; InvalidInputError for what chat cannot express."""
-        self._sent = await self._body()
-        answer: UpstreamAnswer | None = None
-        failed = ended = False
-        try:
-            if self._is_stream:
-                self._begin()
-            answer = await self._asked.context.send(CHAT_PATH, self._sent)
-            failed = answer.status not in _OK
-            if failed:
-                # A chat error has the same shape as a Responses error; its text comes from the model's server.
-                headers = downward(answer.headers) + memory_headers(self._asked.recalled)
-                await whole(send, answer.status, headers, await answer.read())
-            elif self._is_stream:
-                await self._stream(send, answer)
-            else:
-                self._begin()
-                await self._whole(send, answer)
-            ended = True
-        except Exception:  # unreachable, or not understood: there is no answer to store
-            failed = True
-            raise
-        finally:
-            # Also where the client has left, which cancels this: then what was said so far is kept.
-            if answer is not None:
-                answer.close()
-            if not failed:
-                self._end(ended)
+    async def _exchange(self, send: Send) -> None:
+        if self._is_stream:
+            self._begin()
+        answer = await self._ask(CHAT_PATH)
+        if self._failed:
+            # A chat error has the same shape as a Responses error; its text comes from the model's server.
+            await whole(send, answer.status, self._forwarded(answer), await answer.read())
+        elif self._is_stream:
+            await self._stream(send, answer)
+        else:
+            self._begin()
+            await self._whole(send, answer)
 
     @property
     def _is_stream(self) -> bool:
@@ -342,7 +314,6 @@ class Translated:
             self._asked.context.gateway.turns.enqueue_user(self._turn)
 
     def _end(self, ended: bool) -> None:
-        """Store the turn, once, after the fingerprints of what it may repeat."""
         noted, self._sent = self._sent, b""
         if noted:
             self._asked.note(noted)

@@ -27,12 +27,8 @@ from perdure.frontends.library.runtime.shapes import Given, read_memory
 from perdure.frontends.library.runtime.tables import RuntimeTables
 
 logger = logging.getLogger("perdure")
-
-EVENT = "EMBEDDING_GENERATION_"
-"""Prefix of the queue's events: REQUESTED, COMPLETED, FAILED."""
-
-Listener = Callable[[dict[str, Any]], Awaitable[None] | None]
-"""Called with an event and its data."""
+EVENT = "EMBEDDING_GENERATION_"  # prefix of the queue's events: REQUESTED, COMPLETED, FAILED
+Listener = Callable[[dict[str, Any]], Awaitable[None] | None]  # called with an event and its data
 
 
 class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):

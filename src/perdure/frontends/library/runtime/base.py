@@ -22,8 +22,7 @@ from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.tables import Tables, Tasks, Worker
 from perdure.engine.requests import read_limit
 
-_NO_OBJECTS = frozenset({"str", "int", "Sequence[str]"})
-"""Annotations of parameters that accept no object."""
+_NO_OBJECTS = frozenset({"str", "int", "Sequence[str]"})  # annotations of parameters that accept no object
 
 
 class EitherCase:
@@ -126,7 +125,6 @@ class Tabled(EitherCase):
     _workers: dict[str, Worker]
 
     def _of(self, agent_id: object) -> str:
-        """Return the given agent, else the runtime's own."""
         return self._agent_id if agent_id is None else read_key(agent_id, "agent_id")
 
     def _key(self, agent_id: object, id: object, name: str) -> dict[str, str]:
@@ -144,13 +142,11 @@ class Tabled(EitherCase):
         return noun.of(values, **{name: value for name, value in ours.items() if name in noun.field_names()})
 
     async def _created(self, noun: type[R], given: object) -> tuple[R, bool]:
-        """Return the record, and whether it is new."""
         record = self._new(noun, given)
         [new] = await self._tables.add([record])
         return record, new
 
     async def _in_order(self, noun: type[R], agent_id: object, ids: Sequence[str]) -> list[R]:
-        """Return the existing records of these ids, in the given order."""
         if not ids:
             return []
         where = {"agent_id": self._of(agent_id), "id": list(ids)}

@@ -81,8 +81,7 @@ class RuntimeMemory(EitherCaseAnswer):
 
 
 FIELDS = RuntimeMemory.field_names()
-Given = RuntimeMemory | Mapping[str, Any]
-"""A caller's memory: an object with names in either case."""
+Given = RuntimeMemory | Mapping[str, Any]  # a caller's memory: an object with names in either case
 
 
 def read_memory(given: object) -> RuntimeMemory:

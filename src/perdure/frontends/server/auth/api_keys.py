@@ -16,19 +16,16 @@ from perdure.engine.aio.calls import Deadline
 from perdure.engine.api_keys import PREFIX
 from perdure.frontends.server.state import Service
 
-TEAM_HEADER = "x-team-scope"
-"""The header by which a request names the team whose memory it is about."""
+TEAM_HEADER = "x-team-scope"  # the header by which a request names the team whose memory it is about
 _SCHEMES = ("bearer", "token")
-MOST = 4
-"""Headers of one name that are read; each costs a lookup."""
+MOST = 4  # headers of one name that are read; each costs a lookup
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
     """One secret of a request."""
 
-    scheme: str
-    """`bearer`, `token`, or `key` for X-API-Key."""
+    scheme: str  # `bearer`, `token`, or `key` for X-API-Key
     secret: str = field(repr=False)
 
     @property
@@ -49,13 +46,9 @@ def credentials(headers: Headers) -> list[Credential]:
 
 
 T = TypeVar("T")
-
-MAX_REMEMBERED_KEYS = 10_000
-"""Valid keys that are remembered; further ones are looked up every time."""
-LOOKUP_SECONDS = 1.0
-"""How long a request to a model waits for the lookup of its key."""
-MAX_LATE_LOOKUPS = 32
-"""Lookups that may still run after their request stopped waiting."""
+MAX_REMEMBERED_KEYS = 10_000  # valid keys that are remembered; further ones are looked up every time
+LOOKUP_SECONDS = 1.0  # how long a request to a model waits for the lookup of its key
+MAX_LATE_LOOKUPS = 32  # lookups that may still run after their request stopped waiting
 
 
 class ApiKeyAuthenticator:

@@ -23,11 +23,9 @@ from perdure.frontends.server.middleware.rate_limit import RateLimit
 from perdure.frontends.server.settings import JwtSettings, ServerSecrets
 
 SHARED, RSA, CURVE = "HS256", "RS256", "ES256"
-JWKS_SECONDS = 300.0
-"""How long fetched keys are used before they are fetched again."""
+JWKS_SECONDS = 300.0  # how long fetched keys are used before they are fetched again
 JWKS_TIMEOUT = 5.0
-REFETCHES_A_MINUTE = 6
-"""Fetches per minute that tokens with unknown key ids can cause."""
+REFETCHES_A_MINUTE = 6  # fetches per minute that tokens with unknown key ids can cause
 
 
 class JwtVerifier:
@@ -184,7 +182,6 @@ def mint(
 
 
 def _read_public_key(settings: JwtSettings) -> dict[str, Any]:
-    """Read the public key file, keyed by the one algorithm it fits."""
     if settings.public_key is None:
         return {}
     file = settings.public_key.expanduser()

@@ -19,8 +19,6 @@ from perdure.frontends.server.schemas.responses import Deletion, NumberedPage, a
 from perdure.frontends.server.schemas.views import deletion_id, numbered
 
 router = APIRouter(tags=["mem0"])
-
-
 ENTITY_TYPES = {"user": "user_id", "agent": "agent_id", "app": "world_id", "run": "run_id"}
 """mem0's names for the owners of memories."""
 

@@ -21,10 +21,8 @@ from perdure.frontends.server.schemas.responses import Message, answers
 from perdure.frontends.server.schemas.views import MAX_LENGTH, memory_view, scope_of, seal, unseal
 
 router = APIRouter(tags=["mem0"])
-
 EXPORT = "EXPORT"
-SUMMED_UP = 100
-"""Maximum memories in a summary, the newest."""
+SUMMED_UP = 100  # maximum memories in a summary, the newest
 
 
 class ExportForm(ScopeFields):

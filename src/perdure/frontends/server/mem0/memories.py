@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import HistoryRecord
+from perdure.domain.filter import eq
 from perdure.domain.memory import check_metadata
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import utf8_of
@@ -21,6 +22,7 @@ from perdure.engine.requests import SearchOptions, read_text
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope
+from perdure.frontends.server.schemas import views
 from perdure.frontends.server.schemas.fields import Form, ScopeFields, Time, read_time
 from perdure.frontends.server.schemas.filters import read_filters
 from perdure.frontends.server.schemas.memories import AddForm, ListForm, ReadForm, UpdateForm
@@ -34,22 +36,9 @@ from perdure.frontends.server.schemas.responses import (
     SearchResults,
     answers,
 )
-from perdure.frontends.server.schemas.views import (
-    ADD,
-    DELETE_ALL,
-    addition_id,
-    event_view,
-    memory_view,
-    page_view,
-    scope_of,
-    select_fields,
-    unseal,
-)
 
 router = APIRouter(tags=["mem0"])
-
-TOP_K = 10
-"""mem0's default number of search results."""
+TOP_K = 10  # mem0's default number of search results
 
 
 class SearchForm(ReadForm):
@@ -113,8 +102,8 @@ async def add(
     return {
         "message": "The event tells what became of it" if infers else "Memories were added",
         "status": "PENDING" if infers else "SUCCEEDED",
-        "event_id": addition_id(key, personal.inside(reach.scope)),
-        "results": [event_view(each) for each in result.results],
+        "event_id": views.addition_id(key, personal.inside(reach.scope)),
+        "results": [views.event_view(each) for each in result.results],
         **({"warnings": result.warnings} if result.warnings else {}),
     }
 
@@ -142,7 +131,7 @@ async def get_all(
     """List one page of the memories of the scopes that the filters name, oldest first."""
     given = {name: value for name, value in (("page", page), ("page_size", page_size)) if value is not None}
     asked = form.model_copy(update=given)
-    return page_view(request, asked, await operations.list_page(personal, asked, read_filters(asked.filters)))
+    return views.page_view(request, asked, await operations.list_page(personal, asked, read_filters(asked.filters)))
 
 
 async def search_view(personal: PersonalMemory, form: SearchForm) -> dict[str, Any]:
@@ -159,9 +148,10 @@ async def search_view(personal: PersonalMemory, form: SearchForm) -> dict[str, A
         reference_time=None if form.reference_date is None else read_time(form.reference_date, "reference_date"),
     )
     scopes = operations.scopes_to_read(personal, form, read_filters(form.filters))
+    scopes = [reach.also(eq("kind", "facts")) for reach in scopes]  # mem0 has no notes
     found = await operations.search_in(personal, scopes, form.query, options)
     warnings += found.warnings
-    results = [select_fields(memory_view(item), form.fields) for item in found.results]
+    results = [views.select_fields(views.memory_view(item), form.fields) for item in found.results]
     return {"results": results, **({"warnings": warnings} if warnings else {})}
 
 
@@ -237,18 +227,18 @@ class EventsQuery(ScopeFields):
 @router.get("/v1/event/{id}", summary="Get an event", **answers(Event))
 async def event(id: str, personal: ReadAccess) -> dict[str, Any]:
     """Return the result of an `add` of the last 24 hours, a deletion, or one event of a memory's history."""
-    opened = unseal(id)
+    opened = views.unseal(id)
     if opened is None:
         record = await personal.overview.event(id, personal.walls)
         if record is None:
             raise NotFoundError(MISSING)
         return record_event_view(record)
     kind, values = opened
-    scope = personal.inside(scope_of(values.get("scope")))
+    scope = personal.inside(views.scope_of(values.get("scope")))
     found = {"id": id, "event_type": kind, "status": "SUCCEEDED", "payload": scope.given()}
-    if kind == ADD:
+    if kind == views.ADD:
         return found | {"results": await _results(personal, values.get("key"), scope)}
-    if kind == DELETE_ALL:
+    if kind == views.DELETE_ALL:
         return found | {"results": []}
     raise NotFoundError(MISSING)
 
@@ -257,7 +247,7 @@ async def _results(personal: PersonalMemory, key: object, scope: Scope) -> list[
     answer = await personal.overview.answer(key, scope) if isinstance(key, str) and key else None
     if answer is None:
         raise NotFoundError(MISSING)
-    return [event_view(each) for each in answer.results]
+    return [views.event_view(each) for each in answer.results]
 
 
 @router.get("/v1/events", summary="List events", **answers(Events))

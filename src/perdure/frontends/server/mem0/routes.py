@@ -13,10 +13,8 @@ from perdure.frontends.server.dependencies import CurrentCaller
 from perdure.frontends.server.mem0 import entities, exports, memories, open_server, project
 
 _unsupported = APIRouter(tags=["mem0"])
-
 _ORGANIZATIONS = "/api/v1/orgs/organizations"
 _PROJECT = f"{_ORGANIZATIONS}/{{org_id}}/projects/{{project_id}}"
-
 UNSUPPORTED: dict[str, tuple[str, ...]] = {
     "/v2/entities/user/{id}/profile": ("GET",),
     "/v2/profiles/jobs": ("POST",),
@@ -42,7 +40,6 @@ _IN_PATH = re.compile(r"\{(\w+)\}")
 
 
 def _parameter(name: str) -> dict[str, Any]:
-    """Return the OpenAPI entry of an unused path parameter."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 

@@ -1,7 +1,4 @@
-"""Authentication, authorisation and rate limiting, as ASGI middleware in front of all routes.
-
-It runs before routing, so that every new route is protected without further code.
-"""
+"""Authentication, authorisation and rate limiting, as ASGI middleware in front of all routes."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ from perdure.frontends.server.state import Service
 
 HEALTH_ROUTES = frozenset({"/healthz", "/readyz", "/v1/healthz"})
 """Routes that everybody may call, without a rate limit; they return no stored data."""
-PUBLIC_SEARCH = "/v1/memory/search"
-"""The route that serves PUBLIC facts to everybody if the request names no team."""
+PUBLIC_SEARCH = "/v1/memory/search"  # the route that serves PUBLIC facts to everybody if the request names no team
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 READING_POSTS = frozenset(
     {
@@ -44,6 +40,8 @@ READING_POSTS = frozenset(
     }
 )
 """POST routes that only read."""
+TOOL_ROUTE = "/mcp"
+"""The route whose tools check the role themselves: a reader may call those that only read."""
 _NOBODYS = frozenset({"/metrics", "/openapi.json", "/docs", "/v1/ping"})
 """Routes that describe the server and return no memory."""
 ANONYMOUS = Caller(name="anonymous", is_known=False)
@@ -194,10 +192,7 @@ class AuthMiddleware:
         return UNVERIFIED
 
     async def _known(self, credential: Credential, *, in_time: bool = False) -> Caller:
-        """Return the caller of valid credentials; AuthenticationError for others.
-
-        With `in_time`, raise LedgerError if the ledger takes longer than a request to a model may wait.
-        """
+        """Return the caller of valid credentials; AuthenticationError, or LedgerError if too slow (`in_time`)."""
         tokens = self._service.tokens
         if credential.is_token and tokens.configured:
             return await tokens.verify(credential.secret)
@@ -234,4 +229,6 @@ def _is_public(method: str, path: str) -> bool:
 
 
 def _only_reads(method: str, path: str) -> bool:
-    return method in READS or (method == "POST" and path in READING_POSTS)
+    if method == "POST":
+        return path in READING_POSTS or path == TOOL_ROUTE or path.startswith(f"{TOOL_ROUTE}/")
+    return method in READS

@@ -31,10 +31,8 @@ _JSON = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json")
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 _TOLD = "X-Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"
 """Response headers that an allowed page may read."""
-_REMEMBERED_SECONDS = "600"
-"""How long a browser caches the answer to a preflight request."""
-_LONGEST = 100
-"""Maximum characters of an unknown header value in an error message."""
+_REMEMBERED_SECONDS = "600"  # how long a browser caches the answer to a preflight request
+_LONGEST = 100  # maximum characters of an unknown header value in an error message
 _POLICY_VIOLATION = 1008
 
 
@@ -71,10 +69,7 @@ class OriginCheckMiddleware:
         await self._app(scope, receive, send)
 
     def _check_host(self, headers: Headers, scope: Scope) -> None:
-        """Raise MisdirectedError unless every Host is a name of this server (against DNS rebinding).
-
-        Every browser sends one: a request without it comes from another program.
-        """
+        """Raise MisdirectedError unless every Host is a name of this server (against DNS rebinding)."""
         told = headers.getlist("host")
         for value in told:
             found = _HOST.fullmatch(value)
@@ -119,10 +114,7 @@ class OriginCheckMiddleware:
         return None
 
     def _check_body(self, scope: Scope, headers: Headers) -> None:
-        """Raise MediaTypeError for a body that would be read as JSON without a JSON content type.
-
-        Pages may send text and forms to any server without a preflight request.
-        """
+        """Raise MediaTypeError for a body read as JSON without that content type, which pages cannot forge."""
         if scope["method"] not in _WITH_BODY or not _has_body(headers) or self._passes(scope["path"]):
             return
         told = headers.getlist("content-type")
@@ -184,5 +176,4 @@ def _shared(origin: str) -> Mapping[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """Return a header value, shortened for an error message."""
     return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}...")

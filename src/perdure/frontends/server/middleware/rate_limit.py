@@ -9,11 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MAX_BUCKETS = 10_000
-"""Maximum buckets; beyond it the least recently used are dropped."""
+MAX_BUCKETS = 10_000  # maximum buckets; beyond it the least recently used are dropped
 MINUTE = 60.0
-_ROUNDED = 1e-9
-"""Rounding tolerance, in requests: a client that waited `retry_after` seconds is served."""
+_ROUNDED = 1e-9  # rounding tolerance, in requests: a client that waited `retry_after` seconds is served
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +20,8 @@ class Allowance:
 
     limit: int
     remaining: int
-    reset: int
-    """Seconds until the bucket is full."""
-    retry_after: int
-    """Seconds until the next request is accepted; 0 if this one is."""
+    reset: int  # seconds until the bucket is full
+    retry_after: int  # seconds until the next request is accepted; 0 if this one is
 
     def headers(self) -> dict[str, str]:
         """The allowance as the headers of a response."""

@@ -1,7 +1,4 @@
-"""Outermost ASGI middleware: trailing slashes, request id, trace span, metrics, log line, and an answer to any error.
-
-Without an OpenTelemetry SDK in the process the spans are no-ops.
-"""
+"""Outermost ASGI middleware: trailing slashes, request id, trace span, metrics, log line, error responses."""
 
 from __future__ import annotations
 
@@ -45,9 +42,7 @@ class TrailingSlashMiddleware:
 
 REQUEST_ID_HEADER = "X-Request-Id"
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
-_GONE = 499
-"""The status, in log and metrics, of a request whose client disconnected before the answer."""
-
+_GONE = 499  # the status, in log and metrics, of a request whose client disconnected before the answer
 logger = logging.getLogger("perdure.server.requests")
 
 

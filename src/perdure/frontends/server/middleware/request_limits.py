@@ -65,8 +65,7 @@ class BodyLimitMiddleware:
         )
 
 
-SLOWEST = 1000
-"""Minimum bytes a second of a body."""
+SLOWEST = 1000  # minimum bytes a second of a body
 _GIVEN_UP = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -117,10 +116,7 @@ class Config(uvicorn.Config):
 
 
 class _HeadTimeout(asyncio.Protocol):
-    """Closes a connection whose next request has begun without completing its head.
-
-    This includes a new connection that sends nothing; between two requests uvicorn's own timeout applies.
-    """
+    """Closes a connection, also a new silent one, whose next request has begun without completing its head."""
 
     config: uvicorn.Config
     cycle: Any

@@ -24,14 +24,10 @@ from perdure.frontends.server.dependencies import CurrentCaller, memory_of_calle
 from perdure.frontends.server.state import CurrentService, Service
 
 router = APIRouter(prefix="/v1/memory", tags=["explicit memory"])
-
-_ID = re.compile(r"[a-zA-Z0-9._@:/$-]+")
-"""Characters of a memory id."""
+_ID = re.compile(r"[a-zA-Z0-9._@:/$-]+")  # characters of a memory id
 _USER = re.compile(r"[\w.@:/$|+-]+")
 """Characters of a user id: letters of every script, and those of e-mail addresses and Auth0's ids."""
 _HEX = "[0-9a-fA-F]"
-
-
 Source = Annotated[str, Field(min_length=1, examples=["conversation"])]
 Project = Annotated[str, Field(min_length=1, max_length=MAX_SCOPE_LENGTH, examples=["project_abc"])]
 User = Annotated[str, Field(pattern=f"^{_USER.pattern}$", max_length=MAX_SCOPE_LENGTH, examples=["user_123"])]

@@ -19,7 +19,7 @@ from perdure.domain.stored_memory import shown_id
 from perdure.frontends.server.dependencies import CurrentCaller, ReadAccess, need_admin, read_access, write_access
 from perdure.frontends.server.routes.teams import member
 from perdure.frontends.server.schemas.fields import ScopeFields, Strict, Time, read_time
-from perdure.frontends.server.schemas.responses import answers
+from perdure.frontends.server.schemas.responses import EXAMPLES, answers
 from perdure.frontends.server.state import CurrentService
 
 _OF_PERSONS = ("user_id", "agent_id", "app_id", "run_id", "session_id", "as_of")
@@ -156,43 +156,12 @@ class RevivedJobs(BaseModel):
     revived: int
 
 
-_ID = "0b6f2c1e-9a4d-4a53-8f0e-2f1c7f6f3a10"
-ENTITIES: dict[str, Any] = {
-    "results": [
-        {
-            "name": "Alice",
-            "type": "person",
-            "description": "",
-            "memory_ids": [_ID],
-            "updated_at": "2026-03-01T09:30:00.000000+00:00",
-        }
-    ]
-}
-"""Entities of a scope."""
-RELATIONS: dict[str, Any] = {
-    "entity": "Alice",
-    "results": [
-        {
-            "source": "Alice",
-            "relation": "works_at",
-            "target": "Google",
-            "valid_from": "2026-03-01T09:30:00.000000+00:00",
-            "valid_until": None,
-            "memory_ids": [_ID],
-            "closed_by": None,
-        }
-    ],
-}
-"""Relations of an entity."""
-
-
 _NONE: dict[int | str, dict[str, Any]] = {501: {"description": "This server has no graph"}}
 router = APIRouter(tags=["graph"], responses=_NONE)
-
 Name = Annotated[str, Path(description="In any case", examples=["Alice"])]
 
 
-@router.post("/v1/entities", summary="Entities of a scope's memories", **answers(Entities, ENTITIES))
+@router.post("/v1/entities", summary="Entities of a scope's memories", **answers(Entities, EXAMPLES["entities"]))
 async def entities(body: EntitiesBody, personal: ReadAccess) -> dict[str, Any]:
     """List entities, those that most memories name first."""
     view, ids = personal.at(body.scope())
@@ -200,7 +169,9 @@ async def entities(body: EntitiesBody, personal: ReadAccess) -> dict[str, Any]:
     return {"results": [entity.model_dump() for entity in found]}
 
 
-@router.get("/v1/entities/{name:path}/relations", summary="Relations of an entity", **answers(Relations, RELATIONS))
+@router.get(
+    "/v1/entities/{name:path}/relations", summary="Relations of an entity", **answers(Relations, EXAMPLES["relations"])
+)
 async def relations(name: Name, query: Annotated[RelationsQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
     """List the relations from and to an entity by time; 404 if no memory names it."""
     view, ids = personal.at(query.scope())

@@ -20,23 +20,9 @@ from perdure.engine.requests import SearchOptions
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess, need_admin
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope, resolve_scopes
+from perdure.frontends.server.schemas import memories
 from perdure.frontends.server.schemas.fields import read_time
 from perdure.frontends.server.schemas.filters import object_of, read_filters
-from perdure.frontends.server.schemas.memories import (
-    ContextQuery,
-    DeleteAllQuery,
-    DeleteQuery,
-    DistrustBody,
-    FactsAdd,
-    FactsList,
-    FactsSearch,
-    FactsSearchBody,
-    FeedbackBody,
-    ForgetBody,
-    ResetForm,
-    UndoBody,
-    UpdateBody,
-)
 from perdure.frontends.server.schemas.responses import (
     ADDED,
     FOUND,
@@ -67,13 +53,12 @@ from perdure.frontends.server.schemas.views import (
 from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["memories"])
-
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description="A repeated key changes nothing")]
 """The header that lets a client repeat a request safely."""
 
 
 @router.post("/v1/memories", summary="Remember a conversation", **answers(AddResult | list[MemoryEvent], ADDED))
-async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: IdempotencyKey = None) -> Any:
+async def add(body: memories.FactsAdd, personal: WriteAccess, idempotency_key: IdempotencyKey = None) -> Any:
     """Extract facts from a conversation and store them: each is new, changes or ends another, or is known already."""
     reach = resolve_one_scope(body.scope(), _filters(body.filters), personal.walls)
     told = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
@@ -82,19 +67,18 @@ async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: Idempotenc
 
 
 @router.get("/v1/memories/search", summary="Search memories", **answers(SearchResults, FOUND))
-async def search(query: Annotated[FactsSearch, Query()], personal: ReadAccess) -> dict[str, Any]:
+async def search(query: Annotated[memories.FactsSearch, Query()], personal: ReadAccess) -> dict[str, Any]:
     """Search for memories that answer a question, best first."""
     return await _search(personal, query)
 
 
 @router.post("/v1/memories/search", summary="Search memories, with a body", **answers(SearchResults, FOUND))
-async def search_by_body(body: FactsSearchBody, personal: ReadAccess) -> dict[str, Any]:
+async def search_by_body(body: memories.FactsSearchBody, personal: ReadAccess) -> dict[str, Any]:
     """Search with a JSON body, which may hold filters, earlier messages and a time window."""
     return await _search(personal, body)
 
 
-async def _search(personal: PersonalMemory, form: FactsSearch) -> dict[str, Any]:
-    """Search the scopes that a request names; a body may have more options than a query string."""
+async def _search(personal: PersonalMemory, form: memories.FactsSearch) -> dict[str, Any]:
     filters = _filters(form.filters)
     options = SearchOptions(
         limit=form.limit if form.top_k is None else form.top_k,
@@ -109,7 +93,7 @@ async def _search(personal: PersonalMemory, form: FactsSearch) -> dict[str, Any]
         reference_time=_moment(form.reference_time, "reference_time"),
     )
     metadata = None
-    if isinstance(form, FactsSearchBody):
+    if isinstance(form, memories.FactsSearchBody):
         window = form.time_window
         if window is not None:
             start, end = (_moment(each, "time_window") for each in window)
@@ -122,7 +106,9 @@ async def _search(personal: PersonalMemory, form: FactsSearch) -> dict[str, Any]
 
 
 @router.get("/v1/memories", summary="List memories", **answers(MemoryList | MemoryPage, LISTED))
-async def get_all(request: Request, query: Annotated[FactsList, Query()], personal: ReadAccess) -> dict[str, Any]:
+async def get_all(
+    request: Request, query: Annotated[memories.FactsList, Query()], personal: ReadAccess
+) -> dict[str, Any]:
     """List one page of a scope's memories, oldest first, by `cursor` or by `page` number."""
     filters = _filters(query.filters)
     if query.is_numbered:
@@ -139,6 +125,7 @@ async def get_all(request: Request, query: Annotated[FactsList, Query()], person
         cursor=query.cursor,
         as_of=_moment(query.as_of, "as_of"),
         include_past=query.include_past or bool(query.show_expired),
+        kind=query.kind,
     )
     results = [select_fields(memory_view(item), query.fields) for item in found.results]
     return {"results": results, "next_cursor": found.next_cursor}
@@ -151,13 +138,13 @@ async def get(id: str, personal: ReadAccess) -> dict[str, Any]:
 
 
 @router.put("/v1/memories/{id}", summary="Change a memory", **answers(Memory, MEMORY))
-async def update(id: str, body: UpdateBody, personal: WriteAccess) -> dict[str, Any]:
+async def update(id: str, body: memories.UpdateBody, personal: WriteAccess) -> dict[str, Any]:
     """Replace a memory's text, add to its metadata, or set when it becomes valid and when it ends."""
     return memory_view(await operations.update(personal.of_project(body.org_id, body.project_id), id, body))
 
 
 @router.delete("/v1/memories/{id}", summary="Delete a memory", **answers(Deletion))
-async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
+async def delete(id: str, query: Annotated[memories.DeleteQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
     """Delete a memory; its history stays unless `erase` is true."""
     count = await operations.delete(personal, id, erase=query.erase, linked=query.delete_linked)
     cascade = {"cascade_count": count} if query.delete_linked else {}
@@ -165,7 +152,7 @@ async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: Writ
 
 
 @router.delete("/v1/memories", summary="Delete the memories of a scope", **answers(Deletion))
-async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
+async def delete_all(query: Annotated[memories.DeleteAllQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
     """Delete all memories of one scope, or those that match a filter."""
     filters = read_filters(query.filters)
     if query.metadata is not None:
@@ -182,7 +169,7 @@ async def history(id: str, personal: ReadAccess) -> list[dict[str, Any]]:
 
 
 @router.post("/v1/memories/{id}/feedback", summary="Rate a memory", **answers(Memory, MEMORY))
-async def feedback(id: str, body: FeedbackBody, personal: WriteAccess) -> dict[str, Any]:
+async def feedback(id: str, body: memories.FeedbackBody, personal: WriteAccess) -> dict[str, Any]:
     """Rate a memory, which changes its importance and lifetime; the last verdict counts, null removes it."""
     return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
 
@@ -194,13 +181,13 @@ async def trust(id: str, personal: WriteAccess) -> dict[str, Any]:
 
 
 @router.post("/v1/memories/{id}/distrust", summary="Put a memory into quarantine", **answers(Memory, MEMORY))
-async def distrust(id: str, personal: WriteAccess, body: DistrustBody | None = None) -> dict[str, Any]:
+async def distrust(id: str, personal: WriteAccess, body: memories.DistrustBody | None = None) -> dict[str, Any]:
     """Put a memory into quarantine: searches still find it, and no prompt contains it."""
-    return memory_view(await personal.memory.distrust(id, (body or DistrustBody()).reason))
+    return memory_view(await personal.memory.distrust(id, (body or memories.DistrustBody()).reason))
 
 
 @router.post("/v1/reset", summary="Clear everything", **answers(Message))
-async def reset(body: ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
+async def reset(body: memories.ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
     """Clear memories, history and messages of this server; keys stay. An admin key is needed if keys exist.
 
     The body must be `{"confirm": true}`, so that nothing is cleared by accident.
@@ -211,14 +198,14 @@ async def reset(body: ResetForm, service: CurrentService, personal: WriteAccess)
 
 
 @router.get("/v1/context", summary="Memories as a block for a prompt", **answers(Context))
-async def context(query: Annotated[ContextQuery, Query()], personal: ReadAccess) -> dict[str, str]:
+async def context(query: Annotated[memories.ContextQuery, Query()], personal: ReadAccess) -> dict[str, str]:
     """Return the memories about a question as quoted data within `max_tokens`."""
     view, ids = personal.at(query.scope())
     return {"context": await view.context(query.query, **ids, max_tokens=query.max_tokens)}
 
 
 @router.post("/v1/forget", summary="Forget", **answers(ForgetReport))
-async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
+async def forget(body: memories.ForgetBody, personal: WriteAccess) -> dict[str, Any]:
     """Remove a memory, the matches of a query, or a scope from every place that holds it; the report names each."""
     if body.id is None and body.query is None:
         body.scope().require_owner()  # a key bound to a scope does not count as naming it
@@ -230,13 +217,12 @@ async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
 
 
 @router.post("/v1/undo", summary="Undo an event", **answers(AddResult | list[MemoryEvent]))
-async def undo(body: UndoBody, personal: WriteAccess) -> Any:
+async def undo(body: memories.UndoBody, personal: WriteAccess) -> Any:
     """Undo one event; 409 if a later event depends on it."""
     return added_view(await personal.memory.undo(body.event_id))
 
 
 def _filters(value: dict[str, Any] | str | None) -> Filter | None:
-    """Parse a filter expression; in a query string it is JSON."""
     read = object_of(value) if isinstance(value, str) else value
     return parse_filter(read)  # type: ignore[arg-type]  # what is no object is a FilterError
 

@@ -75,9 +75,7 @@ def _instructions(form: AddForm, scope: Scope, project: Mapping[str, Any]) -> li
     return lines
 
 
-WALK = 500
-"""Memories read at a time when all are processed."""
-
+WALK = 500  # memories read at a time when all are processed
 _NOT_KEPT = {
     "custom_categories": "nothing is sorted into custom_categories: put categories into the metadata",
     "structured_data_schema": "structured_data_schema has no effect here",
@@ -209,7 +207,6 @@ async def _delete(personal: PersonalMemory, id: str, *, erase: bool) -> bool:
 
 
 async def _older(personal: PersonalMemory, item: MemoryItem) -> list[str]:
-    """Return the existing memories that one of this line may have replaced."""
     seen = {item.id}
     waiting, found = list(item.older), []
     while waiting:

@@ -13,9 +13,7 @@ from perdure.domain.errors import FilterError, ScopeError
 from perdure.domain.filter import And, Condition, Filter, Or, all_of, eq
 from perdure.domain.scope import OWNER_FIELDS, Scope
 
-MAX_SPLITS = 200
-"""Maximum branches examined, which limits the cost of a filter."""
-
+MAX_SPLITS = 200  # maximum branches examined, which limits the cost of a filter
 _AXES = (*OWNER_FIELDS, "world_id", "project_id")
 
 

@@ -261,9 +261,7 @@ class TeamRoute(APIRoute):
 
 
 router = APIRouter(tags=["teams"])
-_shared = APIRouter(route_class=TeamRoute)
-"""Paths that `explicit_memories` also has."""
-
+_shared = APIRouter(route_class=TeamRoute)  # paths that `explicit_memories` also has
 MemoryId = Annotated[str, Path(description="With or without `mem_`", examples=["mem_7f9c24e8a1d24f0c9a3be1d05c7e8a11"])]
 
 

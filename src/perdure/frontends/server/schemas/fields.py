@@ -14,21 +14,16 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 
-ORGANIZATION = "perdure"
-"""The only organization, as `ping` returns it."""
-DEFAULT_PROJECT = "default"
-"""The project that `ping` returns for a caller that is bound to none."""
-
-Time = float | str
-"""Seconds since 1970, or ISO 8601 text."""
+ORGANIZATION = "perdure"  # the only organization, as `ping` returns it
+DEFAULT_PROJECT = "default"  # the project that `ping` returns for a caller that is bound to none
+Time = float | str  # seconds since 1970, or ISO 8601 text
 
 
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Names = Annotated[list[str], BeforeValidator(_listed)]
-"""A list of words, or one word."""
+Names = Annotated[list[str], BeforeValidator(_listed)]  # a list of words, or one word
 
 
 def project_wall(org_id: str | None, project_id: str | None) -> str | None:

@@ -21,14 +21,12 @@ from perdure.domain.memory import read_id
 from perdure.domain.text.readable import shown
 from perdure.frontends.server.schemas.fields import day_end, read_time
 
-MAX_TEXT = 50_000
-"""Maximum characters of a filter in a query string."""
+MAX_TEXT = 50_000  # maximum characters of a filter in a query string
 AXES = {"user_id": "user_id", "agent_id": "agent_id", "run_id": "run_id", "session_id": "run_id", "app_id": "world_id"}
 """mem0's names of the scope fields."""
 
 _TOLD = "first_told_at"
-_EVER = Moment("0001-01-01T00:00:00.000000+00:00")
-"""A time before all others: every set time is later."""
+_EVER = Moment("0001-01-01T00:00:00.000000+00:00")  # a time before all others: every set time is later
 _TIMES = {"timestamp": "valid_from", "expiration_date": "expires_at"} | {name: name for name in TIME_FIELDS}
 
 
@@ -41,10 +39,7 @@ def read_filters(value: object) -> Filter | None:
 
 
 def dated(part: Filter) -> Filter:
-    """Return the filter with `created_at` in mem0's sense: the message time of the first storage, if any.
-
-    In perdure that name is the clock time, which no caller sets.
-    """
+    """Return the filter with `created_at` as in mem0: the first message time instead of perdure's clock."""
     if isinstance(part, Not):
         return Not(dated(part.part))
     if isinstance(part, (And, Or)):

@@ -12,8 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from perdure.frontends.server.schemas.fields import Form, Names, ScopeFields, Strict, Time
 from perdure.frontends.server.schemas.filters import object_of
 
-PAGE_SIZE = 100
-"""Default number of memories on a numbered page."""
+PAGE_SIZE = 100  # default number of memories on a numbered page
 
 
 def _object(value: object) -> object:
@@ -21,8 +20,7 @@ def _object(value: object) -> object:
     return object_of(value) if isinstance(value, str) else value
 
 
-Expression = dict[str, Any] | str
-"""A filter expression; in a query string its JSON."""
+Expression = dict[str, Any] | str  # a filter expression; in a query string its JSON
 
 
 class IgnoredFields(BaseModel):
@@ -156,6 +154,7 @@ class FactsList(ListForm, IgnoredFields, Strict):
     cursor: str | None = Field(None, description="`next_cursor` of the previous page")
     as_of: Time | None = None
     include_past: bool = False
+    kind: Literal["facts", "notes"] = Field("facts", description="Notes are sentences as they were said")
     filters: str | None = Field(None, examples=['{"tag": "work"}'])
     metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = Field(
         None, description="JSON of keys and values that the metadata must contain"

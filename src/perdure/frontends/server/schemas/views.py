@@ -21,8 +21,7 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.frontends.server.schemas.fields import last_day
 from perdure.frontends.server.schemas.memories import ListForm
 
-CATEGORIES = "categories"
-"""The metadata key that mem0 shows as a field of its own."""
+CATEGORIES = "categories"  # the metadata key that mem0 shows as a field of its own
 
 
 def memory_view(item: MemoryItem) -> dict[str, Any]:
@@ -101,8 +100,7 @@ def numbered(request: Request, results: Sequence[Any], count: int, page: int, si
 
 ADD = "ADD"
 DELETE_ALL = "DELETE_ALL"
-MAX_LENGTH = 16_000
-"""Maximum characters of an id."""
+MAX_LENGTH = 16_000  # maximum characters of an id
 
 
 def seal(kind: str, **values: Any) -> str:

@@ -12,8 +12,7 @@ from perdure.pipeline.curation.importers.langgraph import LangGraphReader, Names
 from perdure.pipeline.curation.importers.mem0 import Mem0Reader, is_mem0
 from perdure.pipeline.curation.importers.records import Reader
 
-FORMATS: Final = ("perdure", "mem0", "chatgpt", "claude", "langgraph")
-"""What `import` reads."""
+FORMATS: Final = ("perdure", "mem0", "chatgpt", "claude", "langgraph")  # what `import` reads
 LOOKED_FOR: Final = (
     "lines of perdure, messages or facts; memories of mem0 (`memory` with `id` or `hash`); conversations of ChatGPT "
     "(`mapping`) or Claude (`chat_messages`); items of a LangGraph store (`namespace`, `key`, `value`)"

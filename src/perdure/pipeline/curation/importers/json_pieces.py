@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from perdure.domain.text.pattern import Pattern
 
-LONGEST = 1 << 27
-"""Characters that one item may have: several times the longest conversations that people report."""
+LONGEST = 1 << 27  # characters that one item may have: several times the longest conversations that people report
 WRAPPERS: Final = ("results", "memories", "items", "conversations")
 """Keys under which tools put the list that matters, when the file is an object: pages of an API, mostly."""
 
@@ -30,8 +29,7 @@ _WRAPPED = Pattern(
     rf'\{{(?:\s{{0,50}}"[^"\\\n]{{1,40}}"\s{{0,9}}:\s{{0,9}}{_SCALAR}\s{{0,9}},){{0,9}}'
     rf'\s{{0,50}}"(?:{"|".join(WRAPPERS)})"\s{{0,9}}:\s{{0,9}}\['
 )
-_HEAD = 1 << 16
-"""Characters that are looked at to tell lines from a document."""
+_HEAD = 1 << 16  # characters that are looked at to tell lines from a document
 _MARKS = Pattern(r'["\[\]{},]')
 _STRING = Pattern(r'[^"\\\n]*(?:\\.[^"\\\n]*)*', re.DOTALL)
 _FIRST_KEY = Pattern(r'\{\s*("[^"\\\n]{1,60}")\s*:')
@@ -54,8 +52,7 @@ class Piece:
     fault: str | None = None
     is_line: bool = False
     decoded: Any = _NOT_READ
-    beside: tuple[str, ...] = ()
-    """Of an object that wraps a list: what else it holds, which is no item."""
+    beside: tuple[str, ...] = ()  # of an object that wraps a list: what else it holds, which is no item
 
     def value(self) -> Any:
         """What the text means; DamagedError if it means nothing."""
@@ -109,8 +106,7 @@ class _Text:
         self._chunks = chunks
         self.text = ""
         self.at = 0
-        self.held: int | None = None
-        """From where on what was passed is not dropped, because it may be looked at again."""
+        self.held: int | None = None  # from where on what was passed is not dropped, because it may be looked at again
 
     def more(self) -> bool:
         """Read about as much again as is waiting, so that a long item costs twice its length and not its square."""

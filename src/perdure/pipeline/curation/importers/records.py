@@ -52,8 +52,7 @@ NAMESPACE: Final = UUID("a70c5f04-6c1e-5d3a-9d4e-0f3f8c6b7a21")
 """Under which ids are made from what names a thing elsewhere; a drawn number, never to be changed."""
 
 _SHOWN = 60
-_MILLISECONDS = 10**11
-"""Seconds since 1970 beyond this are milliseconds: it is the year 5138."""
+_MILLISECONDS = 10**11  # seconds since 1970 beyond this are milliseconds: it is the year 5138
 
 
 def short(value: object) -> str:
@@ -148,8 +147,7 @@ class Damaged:
     where: str
 
 
-Found = ForeignFact | ForeignTalk | LeftOut | Damaged
-"""What a reader finds."""
+Found = ForeignFact | ForeignTalk | LeftOut | Damaged  # what a reader finds
 
 
 class Reader:

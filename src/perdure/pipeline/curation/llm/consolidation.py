@@ -37,12 +37,9 @@ async def merge_texts(llm: LLM, texts: Sequence[str]) -> str:
     return merged
 
 
-MOST: Final = 200
-"""Memories that one question holds, the newest ones."""
-LONGEST: Final = 300
-"""Characters of an insight."""
-_REPEATED: Final = frozenset({"count", "issue", "approach"})
-"""What takes more than one telling to be seen."""
+MOST: Final = 200  # memories that one question holds, the newest ones
+LONGEST: Final = 300  # characters of an insight
+_REPEATED: Final = frozenset({"count", "issue", "approach"})  # what takes more than one telling to be seen
 
 
 async def read_insights(llm: LLM, memories: Sequence[Experience]) -> list[Insight]:

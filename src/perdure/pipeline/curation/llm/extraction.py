@@ -13,8 +13,7 @@ from perdure.domain.message import Message, transcript
 from perdure.pipeline.curation.llm.parsing import FoundFact, Reading, parse_facts
 from perdure.pipeline.prompts import load
 
-RULE: Final = "llm"
-"""The name under which facts and decisions of a model are recorded."""
+RULE: Final = "llm"  # the name under which facts and decisions of a model are recorded
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

@@ -60,8 +60,7 @@ _SCALAR = Pattern(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z]+")
 _ESCAPE = Pattern(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS: Final = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
-_CUT: Final = object()
-"""Stands for a value that the text ends in."""
+_CUT: Final = object()  # stands for a value that the text ends in
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,7 @@ class Found:
     """The values found in a text. Those with nothing but commas or space between them are one group (JSON lines)."""
 
     groups: list[list[Any]]
-    damaged: bool
-    """Whether something that looked like JSON was cut off or malformed, so that values may be missing."""
+    damaged: bool  # whether something that looked like JSON was cut off or malformed, so that values may be missing
 
 
 def find_json(text: str) -> Found:

@@ -94,8 +94,7 @@ class _Ground:
     """The memories as the decisions so far will leave them."""
 
     case: Case
-    updated: dict[str, str] = field(default_factory=dict)
-    """New texts by id."""
+    updated: dict[str, str] = field(default_factory=dict)  # new texts by id
     deleted: set[str] = field(default_factory=set)
 
     def decide(self, position: int, operations: Sequence[Operation]) -> list[Decision]:

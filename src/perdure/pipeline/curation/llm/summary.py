@@ -19,8 +19,7 @@ from perdure.pipeline.prompts import load
 NOTHING: Final = frozenset({"", "none", "null", "nothing", "n/a", "no summary", "empty", "undefined", "ok", "done"})
 """What stands for an answer where there is none."""
 _DEBRIS = Pattern(r"```|[{\[]\s*\"|\"\s*[}\]]|\"\w+\"\s*:|^\s*[{}\[\]]|<\|\w+\|>")
-_ECHOED: Final = 10
-"""Words in a row that a text shares with its instructions by more than chance."""
+_ECHOED: Final = 10  # words in a row that a text shares with its instructions by more than chance
 
 
 def junk(text: str, *, longest: int, prompt: str, labels: Sequence[str] = ()) -> str | None:
@@ -81,8 +80,7 @@ async def session_by_model(llm: LLM, messages: Sequence[Message], facts: Sequenc
     return text if day in text else f"On {day}: {text}"
 
 
-MOST_TOKENS: Final = 256
-"""Tokens that a summary may take."""
+MOST_TOKENS: Final = 256  # tokens that a summary may take
 TEMPERATURE: Final = 0.2
 _BEFORE, _SINCE, _GONE = "Summary so far:", "Learned since:", "No longer true:"
 _LONGEST: Final = 4 * 4 * MOST_TOKENS
@@ -93,10 +91,8 @@ _LONGEST: Final = 4 * 4 * MOST_TOKENS
 class Learned:
     """What was learned since the last summary, in the order in which it was learned."""
 
-    new: tuple[str, ...] = ()
-    """Facts that stand, also those that took the place of others."""
-    gone: tuple[str, ...] = ()
-    """Facts that no longer stand."""
+    new: tuple[str, ...] = ()  # facts that stand, also those that took the place of others
+    gone: tuple[str, ...] = ()  # facts that no longer stand
 
     @property
     def is_nothing(self) -> bool:
@@ -125,13 +121,10 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-STATE_TOKENS: Final = 256
-"""Tokens of an answer: a state of 100, in JSON, and some prose around it."""
-_STATE_MATERIAL: Final = 24_000
-"""Characters of messages that a model is given: the newest."""
+STATE_TOKENS: Final = 256  # tokens of an answer: a state of 100, in JSON, and some prose around it
+_STATE_MATERIAL: Final = 24_000  # characters of messages that a model is given: the newest
 _LONGEST_MESSAGE: Final = 2_000
-_LONGEST_VALUE: Final = 1_000
-"""Characters of a value; one that goes on for longer is no value."""
+_LONGEST_VALUE: Final = 1_000  # characters of a value; one that goes on for longer is no value
 _ASKED_FOR: Final = frozenset({"topic", "budget", "decisions", "open"})
 
 

@@ -18,8 +18,7 @@ from perdure.domain.scope import Scope
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CLEAR: list[Callable[[], None]] = []
-"""What empties each cache of this process."""
+_CLEAR: list[Callable[[], None]] = []  # what empties each cache of this process
 
 
 V = TypeVar("V")

@@ -1,7 +1,4 @@
-"""The first tables: history (000 §5), journal, episodes, small caches, locks.
-
-It stands for itself: what the tables are today must not change what they were then.
-"""
+"""The first tables: history (000 §5), journal, episodes, small caches, locks. Independent of today's tables."""
 
 from __future__ import annotations
 

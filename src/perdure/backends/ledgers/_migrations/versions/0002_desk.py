@@ -1,7 +1,4 @@
-"""The desk: jobs, keys, promotions and the audit.
-
-It stands for itself: what the tables are today must not change what they were then.
-"""
+"""Jobs, keys, promotions and the audit. Independent of today's tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sessions, their turns, and chains of responses.
-
-It stands for itself: what the tables are today must not change what they were then.
-"""
+"""Sessions, their turns, and chains of responses. Independent of today's tables."""
 
 from __future__ import annotations
 

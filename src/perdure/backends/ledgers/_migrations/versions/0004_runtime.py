@@ -1,7 +1,4 @@
-"""The tables of agent runtimes (spec 003).
-
-It stands for itself: what the tables are today must not change what they were then.
-"""
+"""The tables of agent runtimes (spec 003). Independent of today's tables."""
 
 from __future__ import annotations
 

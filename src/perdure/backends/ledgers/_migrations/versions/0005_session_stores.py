@@ -1,7 +1,4 @@
-"""Sessions are of one store each.
-
-It stands for itself: what the tables are today must not change what they were then.
-"""
+"""Each session belongs to one store. Independent of today's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _JOBS = sa.table("jobs", sa.column("kind", sa.Text()), sa.column("memory_id", sa
 
 
 def upgrade() -> None:
-    """Add the column. A session that work waits for is the store's whose work that is; others are nobody's yet."""
+    """Add the column. A session with waiting work gets that work's store; others have none yet."""
     op.add_column("sessions", sa.Column("store", sa.Text(), nullable=False, server_default=sa.text("''")))
     waiting = sa.select(_JOBS.c.memory_id, _JOBS.c.kind).where(_JOBS.c.kind.like("session@%"))
     for session_id, kind in op.get_bind().execute(waiting).all():

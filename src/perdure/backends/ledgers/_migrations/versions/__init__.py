@@ -1,1 +1,1 @@
-"""One file for each migration, in their order."""
+"""One file for each migration, in order."""

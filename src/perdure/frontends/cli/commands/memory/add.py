@@ -19,12 +19,9 @@ from perdure.frontends.cli.output import note, print_json, print_text
 if TYPE_CHECKING:
     from perdure.domain.memory import MemoryItem
 
-DEFAULT_FOLDER = Path("./memory_db")
-"""Folder of the files, unless `--memory-path` or MEMORY_PATH names another."""
-PREVIEW = 60
-"""Characters of each memory that are printed."""
+DEFAULT_FOLDER = Path("./memory_db")  # folder of the files, unless `--memory-path` or MEMORY_PATH names another
+PREVIEW = 60  # characters of each memory that are printed
 _PREFIX = re.compile(r"(?:[-*+•]|\d{1,9}[.)])\s+")
-
 MemoryPathOption = Annotated[
     Path,
     typer.Option(

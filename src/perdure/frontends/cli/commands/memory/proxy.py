@@ -12,17 +12,6 @@ from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.frontends.cli.commands import proxy as proxying
 from perdure.frontends.cli.commands import serve
 from perdure.frontends.cli.commands.memory.add import DEFAULT_FOLDER, GitOption, MemoryPathOption
-from perdure.frontends.cli.commands.proxy import (
-    ApiKeyOption,
-    LevelOption,
-    MaxEntriesOption,
-    MmrOption,
-    RecencyOption,
-    SummarizationOption,
-    ThresholdOption,
-    TopKOption,
-    given,
-)
 from perdure.frontends.cli.commands.serve import HostOption, OpenOption, PortOption
 from perdure.frontends.cli.open_memory import CONFIG_FILE
 from perdure.frontends.cli.options import JsonOption
@@ -32,8 +21,7 @@ if TYPE_CHECKING:
     from perdure.engine.config.config import MemoryConfig
 
 EMBEDDING_MODEL = "text-embedding-3-small"
-MAX_ENTRIES = 500
-"""Defaults of this command that differ from perdure's own."""
+MAX_ENTRIES = 500  # defaults of this command that differ from perdure's own
 ENVIRONMENT = {
     "host": "MEMORY_HOST",
     "port": "MEMORY_PORT",
@@ -128,22 +116,22 @@ def proxy(
     *,
     memory_path: MemoryPathOption = DEFAULT_FOLDER,
     base_url: ServerOption = None,
-    api_key: ApiKeyOption = None,
+    api_key: proxying.ApiKeyOption = None,
     embedding_base_url: EmbeddingUrlOption = None,
     embedding_model: EmbeddingOption = EMBEDDING_MODEL,
     embedding_dimensions: DimensionsOption = None,
-    top_k: TopKOption = None,
-    max_entries: MaxEntriesOption = None,
-    mmr_lambda: MmrOption = None,
-    recency_weight: RecencyOption = None,
-    score_threshold: ThresholdOption = None,
-    summarization: SummarizationOption = None,
+    top_k: proxying.TopKOption = None,
+    max_entries: proxying.MaxEntriesOption = None,
+    mmr_lambda: proxying.MmrOption = None,
+    recency_weight: proxying.RecencyOption = None,
+    score_threshold: proxying.ThresholdOption = None,
+    summarization: proxying.SummarizationOption = None,
     git: GitOption = None,
     extract_with_upstream: ExtractOption = False,
     host: HostOption = None,
     port: PortOption = None,
     is_open: OpenOption = False,
-    log_level: LevelOption = "info",
+    log_level: proxying.LevelOption = "info",
     config_file: FileOption = None,
     print_args: PrintOption = False,
     as_json: JsonOption = False,
@@ -190,10 +178,10 @@ def proxy(
         embedder=embedder_settings(embedding_model, server, api_key or None, dimensions),
         watch=True,  # with the app, which opens the memory when it starts
         git=git is not False,
-        gateway=given(gateway),
+        gateway=proxying.given(gateway),
     )
     # In one process: its values, above all the key, are passed to no other process.
-    served = given({"host": host, "port": port, "workers": 1, "open": is_open or None})
+    served = proxying.given({"host": host, "port": port, "workers": 1, "open": is_open or None})
     config = config.model_copy(update={"server": {**config.server, **served}})
     proxying.stand(config, folder, log_level=log_level, as_json=as_json, made=lambda: _tell_others(folder, config))
 

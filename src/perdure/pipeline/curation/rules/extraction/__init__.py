@@ -8,16 +8,21 @@ program that only searches never loads them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from perdure.domain.fact import Fact
+from perdure.domain.memory import NOTES
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction.dialogue.contexts import Contexts, scoped_contexts
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+
+if TYPE_CHECKING:
+    from perdure.pipeline.curation.rules.extraction.worth import Judge
 
 # Cutting a long conversation to the characters that are read, at the end of a sentence.
 
@@ -79,12 +84,20 @@ def _is_shortened(end: str) -> bool:
     return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
 
 
-__all__ = ["Contexts", "beginning", "extract", "scoped_contexts"]
+__all__ = ["Contexts", "beginning", "extract", "read_messages", "scoped_contexts"]
 
 LONGEST_CONTEXT = 48
 """Messages of context that are read, about a millisecond each; callers usually pass fewer."""
 SESSION_GAP = timedelta(hours=1)
 """A silence after which a new conversation begins: names stay known, "it" refers to nothing yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The facts of messages, and as notes the user's own sentences that no fact says."""
+
+    facts: list[Fact]
+    notes: list[Fact]
 
 
 def extract(
@@ -95,13 +108,36 @@ def extract(
     max_facts: int | None = None,
     contexts: Contexts | None = None,
 ) -> list[Fact]:
-    """Extract the facts that users state in `messages`, in order; deterministic, linear in time, and never raises.
+    """Return what the rules alone read in `messages`, before it is weighed; see `read_messages`.
+
+    `max_facts` limits the result to the first so many.
+    """
+    facts = read_messages(messages, now=now, context=context, contexts=contexts, judge=rules_alone).facts
+    return facts if max_facts is None else facts[: max(0, max_facts)]
+
+
+def rules_alone(model: str, text: str, features: Mapping[str, float]) -> float:
+    """Judge that every fact of a rule is worth keeping, and nothing else."""
+    return float(model == "fact")
+
+
+def read_messages(
+    messages: Sequence[Message],
+    *,
+    now: datetime,
+    context: Sequence[Message] = (),
+    contexts: Contexts | None = None,
+    judge: Judge | None = None,
+) -> Extracted:
+    """Extract facts and notes from `messages`, in order; deterministic, linear in time, and never raises.
 
     `context` holds the messages just before, for references and open questions; nothing is extracted from it.
     `Fact.sources` are positions in `messages`. Relative times count from a message's timestamp, else from `now`.
-    `max_facts` limits the result to the first so many. `contexts` keeps what was made of the context across calls.
+    `contexts` keeps what was made of the context across calls. `judge` says what is worth keeping, `worth.odds` if
+    there is none.
     """
     talk, before = Discourse(), None
+    noted: list[Draft] = []
     for at, message in [*((-1, message) for message in context[-LONGEST_CONTEXT:]), *enumerate(messages)]:
         moment = message.timestamp or now
         if before is not None and moment - before > SESSION_GAP:
@@ -110,10 +146,43 @@ def extract(
         if at < 0 and contexts is not None:
             contexts.read(message, talk, _read)
         else:
+            answers, earlier = talk.assistant.rstrip().endswith("?"), list(talk.drafts)
             _read(message, at, talk)
+            if at >= 0 and message.role == "user" and message.content.strip():
+                known = set(map(id, earlier))
+                own = [draft for draft in talk.drafts if id(draft) not in known and draft.sources == (at,)]
+                noted += _choose(message.content, own, talk, at=at, answers=answers, judge=judge)
     told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
     facts = [_fact(draft, messages, now) for draft in _distinct(told)]
-    return facts if max_facts is None else facts[: max(0, max_facts)]
+    return Extracted(facts, [_note(draft, messages) for draft in _distinct(noted)])
+
+
+def _choose(
+    content: str, own: list[Draft], talk: Discourse, *, at: int, answers: bool, judge: Judge | None
+) -> list[Draft]:
+    """Keep of a message's own facts what is worth it, and return its notes."""
+    from perdure.pipeline.curation.rules.extraction import choice, cleaning, sentences, worth
+
+    if talk.play or any(draft.forget for draft in own):
+        return []
+    content = sentences.unwrapped(content)
+    language = cleaning.language_of(content, talk.language)
+    told = choice.Utterance(content=content, at=at, answers=answers, language=language)
+    chosen = choice.choose(told, own, talk, judge or worth.odds)
+    mine = set(map(id, own))
+    talk.drafts[:] = [*(draft for draft in talk.drafts if id(draft) not in mine), *chosen.drafts]
+    return [Draft(text, (at,), "note", 0.5) for text in chosen.notes]
+
+
+def _note(draft: Draft, messages: Sequence[Message]) -> Fact:
+    name = (messages[draft.sources[0]].name or "").strip()
+    return Fact(
+        text=f"{name}: {draft.text}" if name else draft.text,
+        kind=NOTES,
+        sources=draft.sources,
+        rule=draft.rule,
+        confidence=draft.confidence,
+    )
 
 
 def _read(message: Message, at: int, talk: Discourse) -> None:

@@ -115,7 +115,7 @@ _CODE_LINE = Pattern(
     r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |"
     r"from \w+ import|"
     r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
-    r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |"
+    r"Traceback|File \"|\w+(?:Error|Warning):|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |"
     r"curl |sudo |ssh )|"
     r"^\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\s*(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[ :\[]|"
     r"^\s{2,}[\w-]+:(?: \S+)?\s*$|^\s*[A-Z][A-Z_]{4,}[:=] ?\S+\s*$|^(?:Exception in thread|Caused by:)|"

@@ -129,7 +129,7 @@ def _is_person(noun: str) -> bool:
     return noun in coreference.relation_nouns() or noun in lexicon.words("roles.txt")
 
 
-_AMENDS = Pattern(
+AMENDS = Pattern(
     r"^(?:(?:an?|one|another|small|quick|slight|minor|little) )*(?:corrections?|amendment|update|news)"
     r"(?: (?:on|about|re|regarding) [^:,.]{2,40})?(?::|,| -+) ?(?=\w)",
     re.I,
@@ -139,7 +139,7 @@ _AMENDS = Pattern(
 
 def normal(text: str) -> str:
     """The sentence in plain order: "my boss, Ana, says" is "my boss Ana says"."""
-    text = _AMENDS.sub("", text)
+    text = AMENDS.sub("", text)
     recorded = _RECORDS.sub("", text)
     text = text if recorded == text else _OWN_LABEL.sub("my ", recorded)
     text = _NAME_BARE.sub(r"\1 is ", text)
@@ -226,15 +226,13 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         cleaned.text = cleaning.gloss(cleaned.text, language)
         talk.language = language
     _read_text(cleaned.text, content, at, talk)
-    if (talk.own and talk.about_self) or (not talk.asks and len(talk.waiting) > 1):
-        talk.drafts.extend(talk.waiting)
-    talk.waiting.clear()
     for place in range(before, len(talk.drafts)):
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
-    talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
+    talk.drafts[before:] = [draft for draft in talk.drafts[before:] if may_be_stored(draft, talk.who)]
     if language:
-        talk.drafts[before:] = _in_one_language(talk.drafts[before:], content, cleaned.text, language)
+        left = cleaning.unglossed(content, cleaned.text, language)
+        talk.drafts[before:] = _in_one_language(talk.drafts[before:], left)
     if any(draft.forget for draft in talk.drafts[before:]):
         talk.drafts[before:] = forget_target.without_matters(talk.drafts[before:], talk.who)
     if corrections.takes_back(content) and talk.drafts[:before]:
@@ -243,23 +241,9 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     talk.opened = cleaned.restore(cleaned.text)[:2000]
 
 
-_OWN_SENTENCES = Pattern(r"(?<=[^\W\d_][.!?\u2026)])\s+|\n+")
-
-
-def _in_one_language(drafts: Sequence[Draft], said: str, glossed: str, language: str) -> list[Draft]:
-    """The facts of a message in another language: one with a word that has no gloss is the user's own sentence."""
-    left = cleaning.unglossed(said, glossed, language)
-    own = [text.strip(" .") for text in _OWN_SENTENCES.split(said) if not text.rstrip().endswith("?")]
-    kept: list[Draft] = []
-    for draft in drafts:
-        words = left & set(re.findall(r"[^\W\d_]+", draft.text.lower()))
-        if not words or draft.forget:
-            kept.append(draft)
-            continue
-        meant = next((text for text in own if words & set(re.findall(r"[^\W\d_]+", text.lower()))), "")
-        if meant and all(other.text != meant for other in kept):
-            kept.append(replace(draft, text=meant, rule="own words", confidence=0.5))
-    return kept
+def _in_one_language(drafts: Sequence[Draft], left: set[str]) -> list[Draft]:
+    """The facts of a message in another language, without those that hold a word which has no gloss."""
+    return [draft for draft in drafts if draft.forget or not left & set(re.findall(r"[^\W\d_]+", draft.text.lower()))]
 
 
 _FIRST_PERSON = Pattern(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our)(?![\w'.-])", re.I)
@@ -273,7 +257,7 @@ _TO_THE_ASSISTANT = word_set("telling.to_the_assistant")
 """Rules whose facts may speak of the assistant: the others only overheard a "you"."""
 
 
-def _clean(draft: Draft, who: str) -> bool:
+def may_be_stored(draft: Draft, who: str) -> bool:
     """Whether a fact may be stored: not somebody's quoted sentence, and no first person left outside quotes."""
     if draft.rule == "as given":
         return True
@@ -305,14 +289,13 @@ def _ready_facts(content: str) -> list[str]:
         for line in lines
     ):
         return []
-    found: list[str] = []
-    return found
+    return [part.strip() for line in lines for part in re.split(r"\.\s+(?=User\b)", line) if part.strip()]
 
 
 def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
     talk.about_self, talk.asks, talk.named = filters.speaks_of_self(text), filters.asks(text), ""
     talk.play = _plays(text, talk)
-    kind = _kind_of(text, raw)
+    kind = kind_of(text, raw)
     if (kind.what_if or kind.fiction) and forget_requests.asks(text):
         _english(text, at, talk)
         return
@@ -326,7 +309,7 @@ def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """What a message is, besides something that its sender tells."""
 
     what_if: bool
@@ -337,8 +320,9 @@ class _Kind:
 
 
 @per_text(256)
-def _kind_of(text: str, raw: str) -> _Kind:
-    return _Kind(
+def kind_of(text: str, raw: str) -> Kind:
+    """Return what a message is: `text` is its plain text, `raw` what was typed."""
+    return Kind(
         what_if=filters.is_what_if(text),
         fiction=filters.is_fiction(text),
         jest=filters.is_joke(raw[: filters.HEAD]) or filters.is_mockery(raw),

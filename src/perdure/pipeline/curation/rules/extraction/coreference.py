@@ -27,8 +27,7 @@ class Relation:
     adjective: str
     noun: str
     name: str
-    end: int
-    """Number of words up to and with the mention."""
+    end: int  # number of words up to and with the mention
 
 
 @cache

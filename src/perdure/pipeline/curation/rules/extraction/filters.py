@@ -81,7 +81,7 @@ def readable(fact: str, who: str, rule: str) -> bool:
 
 
 _FREE = frozenset({"as given", "standing", "forget"})
-_VERBLESS = frozenset({"procedure", "list", "labelled", "fragment", "possessed", "hardware"})
+_VERBLESS = frozenset({"procedure", "list", "labelled", "possessed", "hardware"})
 
 
 def _repeats(fact: str) -> bool:

@@ -24,17 +24,12 @@ from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discou
 class Order:
     """A request found in a sentence."""
 
-    before: str
-    """What stands before it."""
-    spoken: str
-    """The words that open it ("so please")."""
-    joint: str
-    """ "so" where it is the consequence of what stands before, else ""."""
+    before: str  # what stands before it
+    spoken: str  # the words that open it ("so please")
+    joint: str  # "so" where it is the consequence of what stands before, else ""
     polite: bool
-    strength: str
-    """What the verb alone says, as `forget_verbs.tsv` has it."""
-    what: str
-    """The matter."""
+    strength: str  # what the verb alone says, as `forget_verbs.tsv` has it
+    what: str  # the matter
     trail: str
 
 

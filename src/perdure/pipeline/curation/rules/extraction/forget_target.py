@@ -12,8 +12,7 @@ from perdure.pipeline.curation.rules.extraction import coreference, grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
 
-_STRIPS = 5
-"""How many openings are taken off ("everything", "that I said", "about")."""
+_STRIPS = 5  # how many openings are taken off ("everything", "that I said", "about")
 
 _THANKS = Pattern(
     r"^(?:[\s,.!-]*\b(?:please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can "
@@ -161,8 +160,7 @@ def mentioned(text: str) -> str:
     return ""
 
 
-_TOLD_YOU = 2
-"""The pattern of telling that says nothing without whom it was told."""
+_TOLD_YOU = 2  # the pattern of telling that says nothing without whom it was told
 
 
 def note(sentence: str, talk: Discourse, at: int) -> None:

@@ -119,11 +119,6 @@ LONGEST_TAIL = 8
 """Words of a tail that stays with its statement."""
 LONGEST_FACT = 24
 """Words of a statement that still takes a tail."""
-_QUANTITY = Pattern(
-    r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|roughly \d+) "
-    r"(?P<noun>[a-z][\w'-]+)(?: [\w'-]+){0,7}$",
-    re.I,
-)
 
 
 def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
@@ -141,7 +136,7 @@ def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
     return True
 
 
-_CLOSED = frozenset({"standing", "fragment", "labelled", "naming", "aged", "owned", "as given", "rescheduled"})
+_CLOSED = frozenset({"standing", "labelled", "naming", "aged", "owned", "as given", "rescheduled"})
 
 
 def _comments(words: list[str]) -> bool:
@@ -166,73 +161,6 @@ def valued(text: str) -> bool:
     return corrections.typed(text) is not None or statements.holds_value(text.split())
 
 
-def of_topic(text: str, said: str, talk: Discourse, *, told: bool) -> str:
-    """A statement of a piece and the topic in hand, or ""; `said` is the piece in the third person, `told` whether the
-    speaker has said something of his own in this sentence or before."""
-    topic = talk.topic or talk.thing
-    measured = _QUANTITY.match(text) is not None
-    if topic and topic != talk.who and _readable_topic(topic, talk.who) and told:
-        if measured and not _timed(text):
-            plural = topic.endswith("s") and not topic.endswith(("ss", "'s", "us"))
-            return f"{topic} {'have' if plural else 'has'} {_low(said)}"
-        return f"{topic}: {said}" if valued(text) and not _opens_adverb(text) else ""
-    return ""
-
-
-def of_speaker(text: str, said: str, talk: Discourse, *, told: bool) -> str:
-    """A statement of a piece and the speaker himself, or ""."""
-    if said.startswith(talk.who):
-        return ""
-    if _QUANTITY.match(text) and talk.about_self and not _timed(text) and talk.who not in said and not talk.asks:
-        return f"{talk.who} has {_low(said)}"
-    return f"{talk.who}: {said}" if told and _series(text) else ""
-
-
-def _timed(text: str) -> bool:
-    noun = grammar.bare(text.split()[1])
-    return (
-        grammar.is_time_word(noun)
-        or noun in lexicon.words("prepositions.txt")
-        or noun in {"of", "more", "or", "and", "to", "a", "per", "each", "times", "way", "doubt"}
-    )
-
-
-def _series(text: str) -> bool:
-    """ "Curling tuesdays", "2nd year", "Day 40 no vaping": a value with a word that says of what."""
-    words = text.split()
-    return (
-        valued(text)
-        and 1 < len(words) <= 6
-        and not _opens_adverb(text)
-        and any(
-            word.isalpha() and word.islower() and len(word) > 3 and not grammar.is_time_word(word)
-            for word in map(str, words)
-        )
-    )
-
-
-def _opens_adverb(text: str) -> bool:
-    head = grammar.bare(text.split(maxsplit=1)[0])
-    return head in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | word_set(
-        "tails.comments"
-    ) | word_set("fragments.opens_comment") or (head in grammar.bases() and head not in lexicon.words("nounish.txt"))
-
-
-def _readable_topic(topic: str, who: str) -> bool:
-    """Whether a person would read the topic as the subject of what follows."""
-    words = topic.removeprefix(f"{who}'s ").split()
-    if not words or len(words) > 4 or topic == who:
-        return False
-    low = [grammar.bare(word) for word in words]
-    if low[-1] in word_set("tails.no_topic") or low[-1][:1].isdigit() or low[0] in word_set("tails.no_topic"):
-        return False
-    return not (low[-1] in grammar.simple_pasts() and low[-1] not in lexicon.words("nounish.txt"))
-
-
-def _low(said: str) -> str:
-    return said[:1].lower() + said[1:]
-
-
 _LIST_VERBS = word_set("fragments.list_verbs")
 _LABELLED = Pattern(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?)(?: ?: | ?= ?)(?P<value>\S.{0,200})$")
 LONGEST = 18
@@ -240,7 +168,7 @@ LONGEST = 18
 
 
 def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
-    """The fact of a fragment: continued from the list before it, or said of the topic; [] if it tells nothing."""
+    """The fact of a fragment: labelled, had, or continued from the list before it; [] if it tells nothing by itself."""
     text = filters.strip_openers(piece.text).strip(" ,.:;-!()")
     if not text or filters.is_chatter(text) or len(text.split()) > LONGEST or filters.is_hypothetical(text):
         return []
@@ -255,8 +183,6 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
         sentence.carried = sentence.carried or has.name
         fact = statements.finish(f"I have {has.thing}", talk)
         return [statements.make(fact, "possessed", talk, sentence.source)]
-    if _closing(text) and (talk.topic or talk.thing):
-        return _of_topic(text, talk, sentence, piece.joint)
     if grammar.subject_of(text.split()) or not _tells(text):
         return []
     bearers = _bearers(text, talk, sentence)
@@ -265,9 +191,9 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
         fact = statements.finish(f"{sentence.list_head} {text}", talk)
         return [statements.make(fact, "list", talk, sentence.source)]
-    if _ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence):
-        return []
-    return _of_topic(text, talk, sentence, piece.joint)
+    if not (_ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence)):
+        _with_statement(text, talk, sentence.source, piece.joint)
+    return []
 
 
 def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
@@ -297,7 +223,7 @@ def _append(text: str, talk: Discourse, sentence: statements.Sentence) -> bool:
     last = talk.drafts[-1] if talk.drafts else None
     if last is None or last.sources[-1:] != (sentence.source,) or last.forget or last.procedural:
         return False
-    if last.rule in {"standing", "fragment", "labelled"}:
+    if last.rule in {"standing", "labelled"}:
         return False
     named = grammar.is_time_word(grammar.bare(text.split(maxsplit=1)[0]))
     last.text = f"{last.text}, {text if named else text[:1].lower() + text[1:]}"
@@ -387,18 +313,6 @@ def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     return [statements.make(f"{talk.who}'s {label} is {match.group('value')}", "measure", talk, sentence.source)]
 
 
-def _closing(text: str) -> bool:
-    """ "sundays shut", "closed mondays": hours of the place spoken of."""
-    low = text.lower()
-    return bool(
-        re.fullmatch(
-            r"(?:(?:on )?\w+days?(?: and \w+days?)? (?:shut|closed|open|off|free)|(?:shut|closed|open|off) "
-            r"(?:on )?\w+days?)\b.{0,30}",
-            low,
-        )
-    )
-
-
 def _tells(text: str) -> bool:
     """Whether a fragment holds a number, a name, a time, a negation, or two content words."""
     parts = text.split()
@@ -426,31 +340,13 @@ def _may_share(sentence: statements.Sentence, text: str) -> bool:
     )
 
 
-def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: str) -> list[Draft]:
-    if talk.task or (talk.asks and not talk.about_self and not talk.own):
-        return []
-    if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not statements.holds_value(
-        text.split()
-    ):
-        return []
+def _with_statement(text: str, talk: Discourse, source: int, joint: str) -> None:
+    """Leave a piece that tells nothing by itself with the statement before it, where it belongs there."""
     head = grammar.bare(text.split(maxsplit=1)[0])
-    if (head in grammar.bases() or head in grammar.thirds()) and head not in lexicon.words("nounish.txt"):
-        return []
-    if head in {"not", "tastes", "looks", "sounds", "means"}:
-        return []
+    acts = (head in grammar.bases() or head in grammar.thirds()) and head not in lexicon.words("nounish.txt")
+    if talk.task or acts or head in {"not", "tastes", "looks", "sounds", "means"}:
+        return
+    if head in {"for", "with", "about", "of", "as"} and not statements.holds_value(text.split()):
+        return
     said = statements.finish(text, talk)
-    told = talk.own or bool(sentence.kept) or not talk.asks
-    fact = of_topic(text, said, talk, told=told)
-    as_typed = said[:1].lower() + said[1:] if text[:1].islower() else said
-    if not fact and attach(as_typed, joint, sentence.source, talk):
-        return []
-    fact = fact or of_speaker(text, said, talk, told=told)
-    if not fact:
-        return []
-    if not (talk.own or sentence.kept):
-        if (talk.about_self or not talk.asks) and (
-            statements.holds_value(text.split()) or re.match(r"no \w+", text, re.I)
-        ):
-            talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))
-        return []
-    return [statements.make(fact, "fragment", talk, sentence.source)]
+    attach(said[:1].lower() + said[1:] if text[:1].islower() else said, joint, source, talk)

@@ -273,8 +273,7 @@ _JOINT = Pattern(
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )
-MOST_PIECES = 40
-"""Pieces between commas and connectives; a sentence of more is data, not speech."""
+MOST_PIECES = 40  # pieces between commas and connectives; a sentence of more is data, not speech
 
 _STRONG = frozenset(["but", "so", "because", "while", "whereas", "although", "though", "plus", "however"])
 
@@ -432,8 +431,7 @@ def _infinitive_pair(previous: str, parts: list[str]) -> bool:
     )
 
 
-LONGEST = 700
-"""Characters; a longer run is cut, so that every later step works on bounded text."""
+LONGEST = 700  # characters; a longer run is cut, so that every later step works on bounded text
 
 _END = Pattern(
     r"([.!?]+)(?:[\"')\]]*)(?=\s|$|[\ue000-\uf8ff])|\n+|(?<=\s)-{1,2}(?=\s)|;|[\u3002\uff01\uff1f\uff1b]|\.{2,}|\u2026"
@@ -450,8 +448,7 @@ class Sentence:
     text: str
     question: bool = False
     item: bool = False
-    header: bool = False
-    """It ended in a colon, and the lines after it belong under it."""
+    header: bool = False  # it ended in a colon, and the lines after it belong under it
 
 
 def split_sentences(text: str) -> list[Sentence]:

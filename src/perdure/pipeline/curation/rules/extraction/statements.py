@@ -147,7 +147,7 @@ def specific(predicate: list[str]) -> bool:
     )
 
 
-_CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75, "fragment": 0.6}
+_CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75}
 _REPORTED = Pattern(
     r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? (?:saying|"
     r"telling me)|insists?|claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|"

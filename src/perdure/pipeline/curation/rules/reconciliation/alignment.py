@@ -13,8 +13,7 @@ from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.slots.scan import fold
 from perdure.pipeline.lexicon import words
 
-ALIKE_WORDS = 5
-"""Words in common at the start from which more say nothing more."""
+ALIKE_WORDS = 5  # words in common at the start from which more say nothing more
 
 _WORD = Pattern(r"[\w'&@.:/-]*\w")
 _WEAK = frozenset({"a", "an", "the", "user", "user's", "their", "they", "now", "is", "are", "has", "have", "was"})
@@ -55,8 +54,7 @@ class _Stretch:
     words: tuple[str, ...]
     pairs: frozenset[tuple[str, str]]
     telling: frozenset[str]
-    names: frozenset[str]
-    """Its words with a capital, but for the first."""
+    names: frozenset[str]  # its words with a capital, but for the first
 
 
 @per_text(4096)

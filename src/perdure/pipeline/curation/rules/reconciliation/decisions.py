@@ -55,8 +55,7 @@ from perdure.pipeline.retrieval.standing_facts import is_standing, verbs_of_answ
 
 RICH = 6
 """Topic stems from which a statement is rich: "Ana moved to Porto in May" has four, an observation of LoCoMo eight."""
-RICHER = 9
-"""The same of what the user tells of themselves: people correct themselves at some length."""
+RICHER = 9  # the same of what the user tells of themselves: people correct themselves at some length
 SHARED = 0.6
 """Share of the poorer one's topic stems that both must have to speak of one matter. Of 184 observations of a LoCoMo
 conversation, told one by one, evidence and rules took 86 for known or changed without this, most of them wrongly."""
@@ -204,8 +203,7 @@ class Weighed:
     other: float
     same: float
     change: float
-    touching: bool = True
-    """Whether the two share what either is about, or words near in meaning."""
+    touching: bool = True  # whether the two share what either is about, or words near in meaning
     news: bool = False
     """Whether the fact holds something that the memory plainly does not: a name, a value, another doer."""
 
@@ -223,8 +221,7 @@ def weigh(finding: Finding) -> Weighed:
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    names: tuple[str, ...]
-    """What each column of `into` weighs."""
+    names: tuple[str, ...]  # what each column of `into` weighs
     into: NDArray[np.float64]
     bias: NDArray[np.float64]
     out: NDArray[np.float64]
@@ -247,8 +244,7 @@ def _network() -> _Network:
     return _Network(tuple(rows), into, bias, np.ascontiguousarray(out[:, 1:]), out[:, 0])
 
 
-WEIGHED_NEAR = 0.25
-"""Cosine from which a memory is weighed at all."""
+WEIGHED_NEAR = 0.25  # cosine from which a memory is weighed at all
 CHANGE = 0.45
 """Weighed probability of a change from which a memory is updated, if there is a second witness (`is_witnessed`)."""
 CAUTIOUS_CHANGE = 0.75
@@ -256,8 +252,7 @@ CAUTIOUS_CHANGE = 0.75
 share a name and nothing else: a name makes all that is told of somebody look alike."""
 SLOT_CHANGE = 0.2
 """The same where both fill an attribute of which a person has one at a time: "moved to Hamar", then "lives in Vik"."""
-LINK = 0.3
-"""The same from which the fact is linked to the memory (soft link)."""
+LINK = 0.3  # the same from which the fact is linked to the memory (soft link)
 SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.3, 0.4
 """Cosines that a memory needs to be taken for the same, or for what changed; the last where the two share no word that
 either is about."""

@@ -101,14 +101,12 @@ def datum(matter: str) -> Datum | None:
     return None
 
 
-NEAR = 0.45
-"""Cosine from which the nearest memory is meant when the words alone name none."""
+NEAR = 0.45  # cosine from which the nearest memory is meant when the words alone name none
 
 NAMED, NEAREST = 0.8, 0.1
 """Confidence where a name and half the words are shared, and how far behind the nearest such a memory may then be."""
 
-_STRIPS = 4
-"""How many openings are taken off a request's matter ("everything", "that was said about")."""
+_STRIPS = 4  # how many openings are taken off a request's matter ("everything", "that was said about")
 
 
 _NAMED_ASKS = Pattern(r"^[^:]{1,80}? asked to forget ", re.IGNORECASE)

@@ -26,6 +26,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
 )
 from perdure.pipeline.curation.rules.reconciliation.structure import (
     different_things,
+    led_apart,
     one_matter,
     subjects_meet,
     tells_change,
@@ -107,8 +108,7 @@ silent. On unread items (reconcile_held) it takes accuracy from .81 to .83 with 
 false retirements from .8 to 1.1 per 100 facts; .55 has 1.5, no likeness needed 2.5."""
 TOLD_NEAR = 0.65
 """Cosine from which a fact that tells of a change is about what the memory tells, if their subjects meet."""
-SAME_ALONE = 0.74
-"""Cosine from which a fact with a word that the memory lacks may be taken for known."""
+SAME_ALONE = 0.74  # cosine from which a fact with a word that the memory lacks may be taken for known
 
 
 _DETAIL = Pattern(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
@@ -229,6 +229,8 @@ def of_one_attribute(finding: Finding) -> bool:
 def is_witnessed(finding: Finding) -> bool:
     """Whether a change that is weighed has a second witness: one attribute by structure, or statements much alike."""
     new, old = finding.pair.new, finding.pair.old
+    if led_apart(new, old):
+        return False
     topics = not (new.topic and old.topic) or topics_agree(new.topic, old.topic) > 0
     return of_one_attribute(finding) or (finding.pair.near >= ALIKE and topics and _of_one_occasion(finding))
 

@@ -433,6 +433,14 @@ def _by_kind(reading: Reading) -> dict[str, list[Value]]:
 # ---------------------------------------------------------------- what is said of one subject
 
 
+def led_apart(new: Reading, old: Reading) -> bool:
+    """Whether one verb has an object in one text and none in the other: "plays the drums", "plays in an orchestra"."""
+    if new.verb != old.verb or new.verb in SLIGHT or new.topic or old.topic:
+        return False
+    mine, theirs = ({chunk.lead for chunk in reading.main if chunk.concepts} for reading in (new, old))
+    return bool(mine and theirs) and not mine & theirs and "" in mine | theirs
+
+
 def _share_a_head(new: Reading, old: Reading) -> bool:
     """Whether something that both are about, a name aside, is the same or a kind of the same."""
     aside = SLIGHT | new.names | old.names | ({new.verb, old.verb} if new.mood.ended and _told_of(new) else frozenset())

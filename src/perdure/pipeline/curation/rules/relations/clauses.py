@@ -23,13 +23,10 @@ from perdure.pipeline.lexicon import words
 class Verb:
     """A verb in one of its senses."""
 
-    forms: tuple[str, str, str, str, str]
-    """Present, base, past, participle, gerund."""
-    after: tuple[str, ...]
-    """Words one of which follows; empty text is none."""
+    forms: tuple[str, str, str, str, str]  # present, base, past, participle, gerund
+    after: tuple[str, ...]  # words one of which follows; empty text is none
     relation: str
-    tells: str
-    """holds, begins, ends or event."""
+    tells: str  # holds, begins, ends or event
 
 
 @cache
@@ -117,8 +114,7 @@ _PRONOUN = Pattern(r"(he|she|they) ", re.IGNORECASE)
 _SELF = Pattern(r"I(?: |(?=['’]))")
 _GROUND = Pattern(r"((?:the|our|their) [\w&'’ -]{2,50}?) (?=(?:is|are|was|were|has been|will be|has) )", re.IGNORECASE)
 
-LONGEST_SENTENCE = 500
-"""Characters of a sentence that is read: who writes longer ones writes no memories."""
+LONGEST_SENTENCE = 500  # characters of a sentence that is read: who writes longer ones writes no memories
 
 
 @dataclass(slots=True)
@@ -126,21 +122,14 @@ class Clause:
     """One statement: who it speaks of, what it says of them, and when."""
 
     subjects: tuple[str, ...]
-    subject_type: str
-    """Of a project or team in small letters; else "-"."""
-    predicate: str
-    """Without its times, and without words that change nothing."""
+    subject_type: str  # of a project or team in small letters; else "-"
+    predicate: str  # without its times, and without words that change nothing
     times: Times
-    gone: bool = False
-    """It is no longer so."""
-    former: bool = False
-    """It was so: "formerly"."""
-    role: tuple[str, str] | None = None
-    """Whose what the subject is said to be beside: ("Alice", "sister")."""
-    apposed: str | None = None
-    """What the subject is beside: "Ana, the head of sales, moved"."""
-    plural: bool = False
-    """Whether the verb stands as after "I" or "they"."""
+    gone: bool = False  # it is no longer so
+    former: bool = False  # it was so: "formerly"
+    role: tuple[str, str] | None = None  # whose what the subject is said to be beside: ("Alice", "sister")
+    apposed: str | None = None  # what the subject is beside: "Ana, the head of sales, moved"
+    plural: bool = False  # whether the verb stands as after "I" or "they"
 
 
 def clauses(text: str, told: datetime, *, me: str | None) -> Iterator[Clause]:
@@ -296,12 +285,9 @@ def _subject(text: str, times: Times, *, me: str | None, last: str | None) -> Cl
 
 # What a question asks the graph for: names that may be entities, and the time that it asks about.
 
-MOST_WORDS = 4
-"""Words of a name in small letters."""
-MOST_NAMES = 60
-"""Names of one question; a longer text is no question."""
-LONGEST_QUESTION = 2_000
-"""Characters of a question that are read."""
+MOST_WORDS = 4  # words of a name in small letters
+MOST_NAMES = 60  # names of one question; a longer text is no question
+LONGEST_QUESTION = 2_000  # characters of a question that are read
 _PAST = Pattern(r"\b(?:did|been)\b", re.IGNORECASE)
 _FUTURE = Pattern(r"\b(?:will|going to)\b", re.IGNORECASE)
 _BEFORE = Pattern(rf"\b(?:before|preced(?:ed|ing)|prior to) ({NAME})")
@@ -315,12 +301,9 @@ class Question:
 
     names: tuple[str, ...]
     """Names with capitals first, then every run of up to four words that may be a name: "fundraising"."""
-    window: tuple[str, str] | None
-    """First and last moment asked about, both included, ISO 8601; None is now."""
-    before: str | None = None
-    """Whose predecessor is asked for: "who was the lead before Bob"."""
-    after: str | None = None
-    """Whose successor is asked for."""
+    window: tuple[str, str] | None  # first and last moment asked about, both included, ISO 8601; None is now
+    before: str | None = None  # whose predecessor is asked for: "who was the lead before Bob"
+    after: str | None = None  # whose successor is asked for
 
 
 def read_question(text: str, *, now: datetime, known: Iterable[str] = ()) -> Question:

@@ -22,8 +22,7 @@ from perdure.pipeline.prompts import load
 
 T = TypeVar("T")
 TRIES: Final = 2
-MOST: Final = 100
-"""Entities, or relations, kept of one memory."""
+MOST: Final = 100  # entities, or relations, kept of one memory
 
 ENTITIES_TOOL: Final[Mapping[str, Any]] = {
     "name": "extract_entities",

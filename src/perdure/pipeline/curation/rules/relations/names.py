@@ -17,10 +17,8 @@ from perdure.pipeline.lexicon import word_set
 
 # Entities that a caller names in a memory's metadata: `{"entities": [{"name": "Alice", "type": "person"}]}`.
 
-LONGEST_NAME = 200
-"""Characters: a longer one is a text, and no name."""
-MOST = 200
-"""Entities of one memory that are read."""
+LONGEST_NAME = 200  # characters: a longer one is a text, and no name
+MOST = 200  # entities of one memory that are read
 
 
 def read_mentions(value: object) -> tuple[Mention, ...]:
@@ -276,8 +274,7 @@ _TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx", "dr", "prof", "sir"})
 _FORMS = word_set("resolve.forms")
 _BREAKS = Pattern(r"[^\w]+|_+")
 _GENITIVE = Pattern(r"['’]s$")
-LONG_WORD = 7
-"""Letters that a word must have for a slip in it to be told from another word."""
+LONG_WORD = 7  # letters that a word must have for a slip in it to be told from another word
 
 
 def resolve(name: str, type: str, candidates: Sequence[Entity]) -> str | None:

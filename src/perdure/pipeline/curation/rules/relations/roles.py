@@ -43,8 +43,7 @@ _STATES: tuple[tuple[Pattern, str], ...] = (
     (Pattern(r"(?:on|part of) (?P<thing>the .+)"), "member_of"),
     (Pattern(r"friends with (?P<thing>.+)"), "friend_of"),
 )
-ANY = "*"
-"""What every post of a project is of, where a text names none: the project that its memory belongs to."""
+ANY = "*"  # what every post of a project is of, where a text names none: the project that its memory belongs to
 _OF_PROJECTS = frozenset({"leads", "manages", "chairs", "owns", "member_of", "tech_lead_of", "product_owner_of"})
 _NO_JOB = frozenset({"customer", "client", "friend", "patient", "guest", "visitor", "member", "user", "fan", "regular"})
 
@@ -55,8 +54,7 @@ class Role:
 
     relation: str
     target: Thing
-    slot: str | None
-    """in, out, or None."""
+    slot: str | None  # in, out, or None
     turned: bool = False
     former: bool = False
 
@@ -223,8 +221,7 @@ class Tie:
     source: Thing
     relation: str
     target: Thing
-    slot: str | None
-    """in, out, or None."""
+    slot: str | None  # in, out, or None
     rule: str
 
     @classmethod

@@ -231,10 +231,8 @@ def _pattern(verb: Verb) -> re.Pattern[str]:
     )
 
 
-USER = "User"
-"""What the curator calls the person that it writes facts about."""
-LONGEST = 20_000
-"""Characters of a text that are read; a memory is a sentence or two."""
+USER = "User"  # what the curator calls the person that it writes facts about
+LONGEST = 20_000  # characters of a text that are read; a memory is a sentence or two
 
 _AFFILIATED = Pattern(rf"(?P<name>{NAME}),? (?:at|from|@) (?P<place>{NAME})")
 _MEETING = Pattern(
@@ -243,8 +241,7 @@ _MEETING = Pattern(
     re.IGNORECASE,
 )
 
-_TIMELESS = ("kin", "apposition")
-"""What stands beside a clause: its times are not the clause's."""
+_TIMELESS = ("kin", "apposition")  # what stands beside a clause: its times are not the clause's
 
 Read = tuple[Tie, str, bool]
 

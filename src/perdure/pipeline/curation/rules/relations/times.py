@@ -36,8 +36,7 @@ class Period:
 
     start: datetime
     end: datetime
-    is_day: bool = False
-    """A single day, of which people say "until" and mean it to be included."""
+    is_day: bool = False  # a single day, of which people say "until" and mean it to be included
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,7 @@ class Reference:
     told: datetime
     way: int = 0
     """-1 where the text speaks of the past, 1 of the future, 0 where it does not say: it decides on a year left out."""
-    until: bool = False
-    """Whether the time is an end ("until Q2")."""
+    until: bool = False  # whether the time is an end ("until Q2")
 
 
 _Read = Callable[[re.Match[str], Reference], Period | None]
@@ -214,8 +212,7 @@ _BARE = Pattern(
     re.IGNORECASE,
 )
 _ENDS = frozenset({"until", "till", "'til", "up to", "up until", "before", "prior to"})
-_OPENING = frozenset({"from", "between", "in", ""})
-"""What may begin a stretch: "from March to May"."""
+_OPENING = frozenset({"from", "between", "in", ""})  # what may begin a stretch: "from March to May"
 _SPANS = frozenset({"throughout", "during", "in", "on", "back in", "at", "for", ""})
 
 

@@ -18,8 +18,7 @@ from perdure.domain.graph import Edge, StatedRelation
 
 # What each statement claims of its relation: from when, until when, and what ends it.
 
-Pair = tuple[str, str, str]
-"""Source, relation and target: what two statements share that are of one edge."""
+Pair = tuple[str, str, str]  # source, relation and target: what two statements share that are of one edge
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,18 +38,13 @@ class Claim:
 
     pair: Pair
     slot: str | None
-    start: str | None
-    """None is unknown, and then there is an end: it reaches back from there."""
-    soft: bool
-    """Whether nobody said when it began, so that it did at the latest when it was told."""
+    start: str | None  # none is unknown, and then there is an end: it reaches back from there
+    soft: bool  # whether nobody said when it began, so that it did at the latest when it was told
     end: str | None
-    told: str
-    """When it was last told."""
-    seen: str
-    """The last moment at which it is known to hold where no end is: its start, or when it was told."""
+    told: str  # when it was last told
+    seen: str  # the last moment at which it is known to hold where no end is: its start, or when it was told
     statements: list[StatedRelation] = field(default_factory=list)
-    ended_by: str | None = None
-    """The memory that gave the end."""
+    ended_by: str | None = None  # the memory that gave the end
     end_told: str = ""
     reaches_back: bool = False
     """Whether a soft start is none where nothing stood before: it is said to last until its end, since whenever."""

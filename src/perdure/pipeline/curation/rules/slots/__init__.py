@@ -180,8 +180,7 @@ def _as_concepts(party: Party) -> tuple[str, ...]:
 CLASSES = {"occupation": "role", "diet": "diet", "marital": "status", "handedness": "handedness", "faith": "faith"}
 """Kinds of thing that someone "is", each with the attribute that it fills."""
 MAX_AGE = 120
-_GIVES = frozenset({"be", "", "mov", "call", "becom", "read", "say"})
-"""Verbs that give a named attribute its value."""
+_GIVES = frozenset({"be", "", "mov", "call", "becom", "read", "say"})  # verbs that give a named attribute its value
 _THINGS = frozenset({"car", "phone"})
 """Attributes that are things: "the car is in the garage" tells where it is, not which it is."""
 _AGE_WORDS = ("year", "old", "age")

@@ -21,8 +21,7 @@ ValueKind = Literal[
 ]
 
 _HALF_DAY = 720.0
-_PART_HOURS = 8
-"""Hours for which a part of the day lasts at the most: a morning from 4, an evening from 16."""
+_PART_HOURS = 8  # hours for which a part of the day lasts at the most: a morning from 4, an evening from 16
 _CLOSE = 1e-6
 _NUMERIC = frozenset({"number", "money"})
 
@@ -99,8 +98,7 @@ def _close(left: float, right: float) -> bool:
     return abs(left - right) <= _CLOSE + 0.005 * max(abs(left), abs(right)) * (abs(left - right) < 0.01)
 
 
-USER = "@user"
-"""The concept of the user as a participant in a predicate ("Bente has a key to User's house")."""
+USER = "@user"  # the concept of the user as a participant in a predicate ("Bente has a key to User's house")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +125,7 @@ class Chunk:
     values: tuple[Value, ...] = ()
     start: int = 0
     end: int = 0
-    aside: bool = False
-    """Stands in a subordinate clause: a reason, a circumstance, a result."""
+    aside: bool = False  # stands in a subordinate clause: a reason, a circumstance, a result
 
     @property
     def head(self) -> str:
@@ -147,8 +144,7 @@ class Slot:
     single: bool = True
     names: frozenset[str] = frozenset()
     start: int = 0
-    end: int = 0
-    """Where the value stands in the rewritten text."""
+    end: int = 0  # where the value stands in the rewritten text
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +162,9 @@ class Mood:
     past: bool = False
     denied: bool = False
     started: bool = False
-    changed: bool = False
-    """Says that something changed: now, moved to, instead, again."""
+    changed: bool = False  # says that something changed: now, moved to, instead, again
     temporary: bool = False
-    corrected: bool = False
-    """Says that an earlier telling was wrong."""
+    corrected: bool = False  # says that an earlier telling was wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +173,7 @@ class Reading:
 
     text: str
     party: Party
-    topic: tuple[str, ...]
-    """Concepts of the thing that the sentence is about, the head last ("architect meeting")."""
+    topic: tuple[str, ...]  # concepts of the thing that the sentence is about, the head last ("architect meeting")
     topic_values: tuple[Value, ...]
     topic_names: frozenset[str]
     verb: str
@@ -271,8 +264,7 @@ class Token:
     end: int
     name: bool = False
     value: Value | None = None
-    stop: bool = False
-    """A comma, colon, bracket or the like: it ends a phrase and means nothing itself."""
+    stop: bool = False  # a comma, colon, bracket or the like: it ends a phrase and means nothing itself
 
 
 def plain(text: str) -> str:
@@ -376,8 +368,7 @@ def _clock(text: str) -> Value:
 
 # Rewriting: sentence shapes that say the same are brought to one, with the subject first.
 
-MAX_TEXT = 600
-"""Characters of a statement that are read."""
+MAX_TEXT = 600  # characters of a statement that are read
 
 _WORD = r"[^\W\d_a-z][\w'.-]*"
 NAME = rf"(?:{_WORD}(?: (?:(?:of|the|de|von|van|la|and|for|in|on|a|&) )?{_WORD}){{0,5}})"
@@ -475,10 +466,8 @@ def _either(name: str) -> str:
 
 # The vocabulary of the slots as compiled look-ups: phrases, kinds, relations and word classes.
 
-ARTICLES = frozenset({"a", "an", "the", "their", "his", "her"})
-"""Words that phrases are compared without."""
-MAX_PHRASE = 5
-"""Words of the longest phrase that the synonym table may hold."""
+ARTICLES = frozenset({"a", "an", "the", "their", "his", "her"})  # words that phrases are compared without
+MAX_PHRASE = 5  # words of the longest phrase that the synonym table may hold
 
 
 @cache

@@ -20,8 +20,7 @@ from perdure.pipeline.curation.rules.slots.scan import (
 from perdure.pipeline.lexicon import pairs, word_set, words
 
 _LONGEST_RELATION = 4
-_SUFFIXED = 7
-"""Letters from which a noun's ending tells it from a name ("Completion", but not "Clement")."""
+_SUFFIXED = 7  # letters from which a noun's ending tells it from a name ("Completion", but not "Clement")
 _OPEN = frozenset(["the", "a", "an", "this", "that", "these", "those", "both", "all", "some", "any", "user's"])
 _NO_VERB_AFTER = word_set("subject.no_verb_after")
 AUXILIARIES = word_set("subject.auxiliaries")
@@ -36,8 +35,7 @@ class Subject:
     names: frozenset[str]
     values: tuple[Value, ...]
     place: int
-    partner: tuple[str, ...] = ()
-    """Who else is meant: Ileana in "User and Ileana are married"."""
+    partner: tuple[str, ...] = ()  # who else is meant: Ileana in "User and Ileana are married"
     qualifier: frozenset[str] = frozenset()
     """What tells the party from others of its kind: the thesis in "User's mentor for the thesis"."""
 
@@ -343,8 +341,7 @@ class Predicate:
     mood: Mood
     replaced: tuple[tuple[str, ...], ...] = ()
     replaced_values: tuple[Value, ...] = ()
-    said: str = ""
-    """Stem of the verb that was written, which a mark such as @end hides in `verb`."""
+    said: str = ""  # stem of the verb that was written, which a mark such as @end hides in `verb`
 
 
 def read_predicate(tokens: list[Token], place: int) -> Predicate:

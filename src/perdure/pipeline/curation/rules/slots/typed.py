@@ -9,8 +9,7 @@ from functools import cache
 from perdure.pipeline.curation.rules.slots.scan import Token, Value
 from perdure.pipeline.lexicon import pairs, word_set
 
-Found = tuple[Value, int] | None
-"""A value and the number of tokens that it takes, or None where nothing is read."""
+Found = tuple[Value, int] | None  # a value and the number of tokens that it takes, or None where nothing is read
 Step = Callable[[list[Token], int], Found]
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099

@@ -31,8 +31,7 @@ NO = Pattern(
     r"comment|need|opinion|preference|thoughts)\b)[\s,.!:-]*",
     re.I,
 )
-LONGEST = 14
-"""Words: a longer reply is read as a statement of its own."""
+LONGEST = 14  # words: a longer reply is read as a statement of its own
 _FILLER = Pattern(
     r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|about|around|"
     r"roughly|just|only|mostly|usually|mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the "

@@ -17,14 +17,10 @@ from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discou
 from perdure.pipeline.curation.rules.extraction.dialogue.watched import Change, watch
 from perdure.pipeline.curation.rules.memo import PerScope
 
-MOST_MESSAGES = 48
-"""Messages of one scope whose changes are kept, some 5 KB each: twice what an `add` looks back to."""
-MOST_SCOPES = 128
-"""Scopes in the cache; the least recently read ones leave it."""
-MOST_CHANGES = 3
-"""Changes kept of one message: the same words may be read beside different states."""
-MOST_DRAFTS = 50
-"""Drafts that a kept change may hold; a message of more is read again."""
+MOST_MESSAGES = 48  # messages of one scope whose changes are kept, some 5 KB each: twice what an `add` looks back to
+MOST_SCOPES = 128  # scopes in the cache; the least recently read ones leave it
+MOST_CHANGES = 3  # changes kept of one message: the same words may be read beside different states
+MOST_DRAFTS = 50  # drafts that a kept change may hold; a message of more is read again
 
 Read = Callable[[Message, int, Discourse], None]
 

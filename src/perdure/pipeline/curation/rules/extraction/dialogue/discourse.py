@@ -44,8 +44,6 @@ class Discourse:
     """The message being read holds a question or a request."""
     commanded: bool = False
     """The message before was a mere question or request: a short follow-up belongs to it."""
-    waiting: list[Draft] = field(default_factory=list)
-    """Fragments that count only if the message turns out to be about the speaker."""
     play: bool = False
     """A game, a joke or a story is being played with the assistant: nothing is told of the speaker's life."""
     task: bool = False
@@ -82,7 +80,6 @@ class Discourse:
         """The same state, from which reading goes on without this one's knowledge."""
         return replace(
             self,
-            waiting=[replace(draft) for draft in self.waiting],
             names=dict(self.names),
             kin=dict(self.kin),
             drafts=[replace(draft) for draft in self.drafts],

@@ -119,11 +119,9 @@ def _within(fact: str, told: str) -> bool:
 
 # What a message tells beside the text, the story or the supposition that is dropped: for whom, by when, of what.
 
-LONGEST_TASK = 400
-"""Characters: a longer message brings its text along unmarked, and a clause of it could be anybody's."""
+LONGEST_TASK = 400  # characters: a longer message brings its text along unmarked, and a clause of it could be anybody's
 
-LONGEST_BROUGHT = 4000
-"""Characters in which quotations are looked for."""
+LONGEST_BROUGHT = 4000  # characters in which quotations are looked for
 
 _QUOTED = Pattern(r"[\"“«][^\"”»]*(?:[\"”»]|$)|(?<!\w)['‘][^'’\n]*(?:['’](?!\w)[^'’\n]*)*['’](?!\w)|`[^`]*`")
 _BROUGHT = Pattern(r"\b(?:this|below|following)\b|\bhow (?:to|do (?:i|you)) say\b", re.I)

@@ -130,12 +130,9 @@ class Frame:
     """`statement` in the user's first person; with a gap it wants a value, without one a yes or no."""
 
     statement: str
-    noun: str = ""
-    """What is asked for, where the question names it ("which exam board")."""
-    wants: str = ""
-    """what, who, where, when, why, many, much, old, long, often, how or yesno."""
-    label: str = ""
-    """The question's topic: what a fragment that fits nowhere is about."""
+    noun: str = ""  # what is asked for, where the question names it ("which exam board")
+    wants: str = ""  # what, who, where, when, why, many, much, old, long, often, how or yesno
+    label: str = ""  # the question's topic: what a fragment that fits nowhere is about
 
     @property
     def has_gap(self) -> bool:

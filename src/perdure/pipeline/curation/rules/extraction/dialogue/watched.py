@@ -16,8 +16,6 @@ from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discou
 
 COLLECTIONS = ("names", "kin", "drafts")
 """Fields that are watched entry by entry."""
-LISTS = ("waiting",)
-"""Fields that hold a list which is changed in place: looking at one may be changing it."""
 
 
 class WatchedNames(MutableMapping[str, str]):
@@ -153,7 +151,7 @@ class _Field:
     def __get__(self, talk: Watched, _: type | None = None) -> Any:
         value = self._slot.__get__(talk)
         if self._name not in talk.seen and self._name not in talk.written:
-            talk.seen[self._name] = _frozen(value)
+            talk.seen[self._name] = value
         return value
 
     def __set__(self, talk: Watched, value: Any) -> None:
@@ -180,19 +178,11 @@ def watch(talk: Discourse) -> Watched:
     watched = Watched.__new__(Watched)
     watched.seen, watched.written = {}, set()
     for name in PLAIN:
-        value = getattr(talk, name)
-        setattr(watched, name, list(value) if isinstance(value, list) else value)
+        setattr(watched, name, getattr(talk, name))
     watched.written.clear()
     watched.names, watched.kin = WatchedNames(talk.names), WatchedNames(talk.kin)
     watched.drafts = WatchedDrafts(talk.drafts)
     return watched
-
-
-def _frozen(value: Any) -> Any:
-    """A value that later changes do not reach: a list as a tuple, its drafts copied."""
-    if not isinstance(value, list):
-        return value
-    return tuple(replace(each) if isinstance(each, Draft) else each for each in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +237,9 @@ class Change:
         """The change that was made to a watched state."""
         drafts = talk.drafts
         assert isinstance(drafts, WatchedDrafts)
-        changed = talk.written | {name for name in LISTS if name in talk.seen}
-        seen = dict(talk.seen)
-        written = {name: _frozen(getattr(talk, name)) for name in changed}
         return cls(
-            seen=seen,
-            written=written,
+            seen=dict(talk.seen),
+            written={name: getattr(talk, name) for name in talk.written},
             names=_Names.of(talk.names),
             kin=_Names.of(talk.kin),
             some=drafts.some,
@@ -266,7 +253,7 @@ class Change:
         count = len(talk.drafts)
         if self.some not in (None, count > 0) or count < len(self.last) or (self.whole and count != len(self.last)):
             return False
-        if any(_different(getattr(talk, name), value) for name, value in self.seen.items()):
+        if any(getattr(talk, name) != value for name, value in self.seen.items()):
             return False
         last = talk.drafts[count - len(self.last) :]
         return all(map(Draft.__eq__, last, self.last)) and self.names.fits(talk.names) and self.kin.fits(talk.kin)
@@ -274,11 +261,7 @@ class Change:
     def apply(self, talk: Discourse) -> None:
         """Make the same change to a state that `fits`."""
         for name, value in self.written.items():
-            setattr(talk, name, list(_frozen(list(value))) if name in LISTS else value)
+            setattr(talk, name, value)
         self.names.apply(talk.names)
         self.kin.apply(talk.kin)
         talk.drafts[len(talk.drafts) - len(self.last) :] = [replace(draft) for draft in self.tail]
-
-
-def _different(value: Any, seen: Any) -> bool:
-    return bool(tuple(value) != seen) if isinstance(value, list) else bool(value != seen)

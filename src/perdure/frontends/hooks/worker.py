@@ -1,0 +1,185 @@
+"""The worker behind hooks: one process for each memory, with the engine loaded, on a socket of its owner's alone.
+
+It answers what goes into a prompt, learns the turns that hooks have stored, and ends when nobody asks for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure.domain.errors import InvalidInputError, PerdureError
+from perdure.frontends.hooks import turns
+from perdure.frontends.hooks.place import HookPlace
+from perdure.frontends.hooks.session import Session, sweep
+from perdure.frontends.library.memory import AsyncMemory
+from perdure.pipeline.prompting.context_block import quote, render
+from perdure.pipeline.prompting.quoting import estimate_tokens
+
+if TYPE_CHECKING:
+    from perdure.engine.config.config import MemoryConfig
+
+MOST_TOKENS = 600
+"""Tokens that one event puts into a prompt."""
+STANDING_TOKENS = 250
+"""Of these, for standing instructions and profile in a session's first prompt, if its start had no time for them."""
+LEAST_SCORE = 0.45
+"""Score below which a memory does not belong to a prompt.
+
+Six facts against eight prompts: small talk and other matters reached 0.4 at most, what belongs 0.7 at least.
+"""
+MOST_HITS = 12
+LONGEST_QUERY = 4_000
+IDLE_SECONDS = 900
+MOST_BYTES = 1_000_000
+TRUSTED = {"NOT": [{"quarantined": {"gte": ""}}]}
+
+logger = logging.getLogger("perdure.hooks")
+
+
+class Worker:
+    """Answers the hooks of one memory."""
+
+    def __init__(self, memory: AsyncMemory, place: HookPlace) -> None:
+        self._memory = memory
+        self._place = place
+        self._learning = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.last_asked = asyncio.get_running_loop().time()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one hook; a failure is in the log, and the hook gets nothing."""
+        self.last_asked = asyncio.get_running_loop().time()
+        context = ""
+        try:
+            request = json.loads(await reader.readline())
+            context = await self._answer(request)
+        except (PerdureError, ValueError, KeyError, TypeError, ConnectionError) as error:
+            logger.error("a hook was not answered: %s", error)
+        try:
+            writer.write(json.dumps({"context": context}).encode() + b"\n")
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+        except ConnectionError:
+            pass  # the hook does not wait, or not any more
+
+    async def _answer(self, request: dict[str, Any]) -> str:
+        name, event = request["session"], request["event"]
+        if event == "Stop":
+            self.learn_soon()
+            return ""
+        session = Session.load(self._place, name, fresh=request["fresh"])
+        if event == "SessionEnd":
+            self.learn_soon()
+            session.end()
+            return ""
+        view = self._memory.within(**request["scope"])
+        project = request.get("project") or ""
+        parts = []
+        if not session.has_started:
+            budget = MOST_TOKENS if event == "SessionStart" else STANDING_TOKENS
+            parts.append(await _standing(view, f"working on {project}", session, budget))
+            session.has_started = True
+        if event == "UserPromptSubmit" and request["text"].strip():
+            budget = MOST_TOKENS - sum(map(estimate_tokens, parts))
+            parts.append(await _matching(view, request["text"][:LONGEST_QUERY], session, budget))
+        session.save()
+        return "\n".join(filter(None, parts))
+
+    def learn_soon(self) -> None:
+        """Learn the waiting turns in the background."""
+        task = asyncio.get_running_loop().create_task(self.learn())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def learn(self) -> None:
+        """Learn the waiting turns, each once even if this is interrupted; one that is refused holds up no other."""
+        async with self._learning:
+            for path in turns.take(self._place):
+                for turn in turns.read(path):
+                    try:
+                        await self._learn(turn)
+                    except InvalidInputError as error:
+                        logger.error("a turn cannot be learned: %s", error.message)
+                    except PerdureError as error:
+                        logger.error("turns were not learned, and stay: %s", error.message)
+                        return
+                path.unlink()
+
+    async def _learn(self, turn: dict[str, Any]) -> None:
+        """Learn a turn in a call of its own: how much of a call is read is limited, and a paste would use it up."""
+        learned = await self._memory.within(**turn["scope"]).add(
+            [{name: turn[name] for name in ("role", "content", "timestamp")}],
+            metadata={"client": "claude-code", **({"project": turn["project"]} if turn["project"] else {})},
+            idempotency_key=f"hook-{turn['id']}",
+        )
+        for warning in learned.warnings:
+            logger.warning("%s", warning)
+
+    async def finish(self) -> None:
+        """Wait for what is being learned."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _standing(view: AsyncMemory, query: str, session: Session, budget: int) -> str:
+    """Return standing instructions, profile, and what is known of the project."""
+    block = await view.context(query, max_tokens=budget)
+    if block:
+        page = await view.get_all(limit=500, filters=TRUSTED)
+        session.shown |= {item.id for item in page.results if quote(item.memory) in block}
+    return block
+
+
+async def _matching(view: AsyncMemory, prompt: str, session: Session, budget: int) -> str:
+    """Return the memories that belong to a prompt and were not shown in this session."""
+    filters: list[dict[str, Any]] = [TRUSTED]
+    if session.shown:
+        filters.append({"NOT": [{"id": {"in": sorted(session.shown)}}]})
+    found = await view.search(prompt, limit=MOST_HITS, threshold=LEAST_SCORE, filters={"AND": filters})
+    block = render(found.results, max_tokens=budget)
+    session.shown |= {item.id for item in found.results if quote(item.memory) in block}
+    return block
+
+
+async def work(config: MemoryConfig, place: HookPlace) -> None:
+    """Serve the hooks of a memory until nobody asks for IDLE_SECONDS, or the process is told to end."""
+    loop = asyncio.get_running_loop()
+    async with AsyncMemory(config) as memory:
+        worker = Worker(memory, place)
+        place.socket.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(worker.serve, path=place.socket, limit=MOST_BYTES)
+        ending = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ending.set)
+        async with server:
+            sweep(place)
+            worker.learn_soon()
+            while not ending.is_set() and (left := IDLE_SECONDS - (loop.time() - worker.last_asked)) > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ending.wait(), left)
+            place.socket.unlink(missing_ok=True)
+        await worker.finish()
+        await worker.learn()
+
+
+def run_worker(settings: Callable[[], MemoryConfig], folder: Path) -> None:
+    """Run the worker of a memory, unless another one runs; its process id is in the locked file."""
+    place = HookPlace.of(folder)
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    os.truncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    asyncio.run(work(settings(), place))

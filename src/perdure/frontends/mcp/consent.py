@@ -1,0 +1,120 @@
+"""A person's consent before memories are erased: asked through the client, or a handle from an earlier dry run.
+
+A handle is a MAC over the caller, the ids and hashes of the memories and the time until which it is valid. It needs no
+table, so it also works on another worker; it fits nothing but exactly these memories in exactly this state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp_types.version import is_version_at_least
+
+from perdure.domain.memory import MemoryItem
+
+if TYPE_CHECKING:
+    from perdure.frontends.mcp.access import AccessProvider, RequestContext
+
+LIFETIME_SECONDS = 600
+"""How long a handle, or a question to the person, stays valid."""
+MAC_BYTES = 10
+QUESTION = "erase"
+"""The key of the question, and of the field that the person fills in."""
+MOST_SHOWN = 10
+"""Memories that a question names."""
+LONGEST_SHOWN = 200
+_ASKS_IN_ANSWERS = "2026-07-28"
+"""Since this revision a question is the answer to the call, and the client calls again with the person's reply."""
+
+
+class Consent:
+    """Makes and checks handles, and asks the person where the client can."""
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._key = secret if secret is not None else secrets.token_bytes(32)
+
+    def boundary(self, access: AccessProvider, name: str) -> RequestStateBoundary:
+        """Return the middleware that seals the state of a question while the client holds it."""
+        key = hashlib.sha256(b"perdure/mcp/state" + self._key).digest()
+        security = RequestStateSecurity(keys=[key], ttl=LIFETIME_SECONDS, bind_principal=access.caller)
+        return RequestStateBoundary(security, default_audience=name)
+
+    def handle(self, caller: str, items: Sequence[MemoryItem], until: int | None = None) -> str:
+        """Return the handle by which this caller may erase these memories, for ten minutes."""
+        until = int(time.time()) + LIFETIME_SECONDS if until is None else until
+        told = json.dumps([caller, until, sorted((item.id, item.hash) for item in items)])
+        mac = hmac.new(self._key, told.encode(), hashlib.sha256).digest()[:MAC_BYTES]
+        return f"{until:x}-{mac.hex()}"
+
+    def fits(self, handle: str, caller: str, items: Sequence[MemoryItem]) -> bool:
+        """Return whether the handle was made for this caller and exactly these memories, and is still valid."""
+        stamp, _, _ = handle.partition("-")
+        try:
+            until = int(stamp, 16)
+        except ValueError:
+            return False
+        expected = self.handle(caller, items, until)
+        return hmac.compare_digest(expected.encode(), handle.encode("utf-8", "replace")) and time.time() < until
+
+
+def can_ask(context: RequestContext) -> bool:
+    """Return whether the client can show its user a form."""
+    told = context.session.client_capabilities
+    able = told.elicitation if told is not None else None
+    if able is None or (able.form is None and able.url is not None):
+        return False
+    return asks_by_answer(context) or context.session.can_send_request
+
+
+def asks_by_answer(context: RequestContext) -> bool:
+    """Return whether a question is sent as the answer to the call."""
+    return is_version_at_least(context.protocol_version, _ASKS_IN_ANSWERS)
+
+
+def question(items: Sequence[MemoryItem], *, others: int) -> types.ElicitRequestFormParams:
+    """Return the form that asks the person; `others` are stored copies and messages that go too."""
+    named = "\n".join(f"- {_shortened(item.memory)}" for item in items[:MOST_SHOWN])
+    more = f"\n- and {len(items) - MOST_SHOWN} more" if len(items) > MOST_SHOWN else ""
+    places = f"\nWith them go {others} stored copies: versions, history and the messages they came from." * bool(others)
+    return types.ElicitRequestFormParams(
+        message=f"Erase for good, without undo:\n{named}{more}{places}",
+        requested_schema={
+            "type": "object",
+            "properties": {
+                QUESTION: {"type": "boolean", "title": "Erase for good", "description": "Yes erases; no keeps all."}
+            },
+            "required": [QUESTION],
+        },
+    )
+
+
+def is_yes(reply: types.ElicitResult) -> bool:
+    """Return whether the person accepted and ticked the box."""
+    return reply.action == "accept" and (reply.content or {}).get(QUESTION) is True
+
+
+async def ask_now(context: RequestContext, form: types.ElicitRequestFormParams) -> bool:
+    """Ask the person during the call, as clients before 2026-07-28 do; return whether they said yes."""
+    reply = await context.session.elicit_form(
+        message=form.message, requested_schema=form.requested_schema, related_request_id=context.request_id
+    )
+    return is_yes(reply)
+
+
+def reply_of(params: types.CallToolRequestParams) -> types.ElicitResult | None:
+    """Return the person's reply that a repeated call carries."""
+    found: Any = (params.input_responses or {}).get(QUESTION)
+    return found if isinstance(found, types.ElicitResult) else None
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"

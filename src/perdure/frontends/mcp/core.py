@@ -1,0 +1,266 @@
+"""The core profile: recall, remember, learn, correct, undo, history and context. `forget` is in erasure.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.memory import MemoryItem
+from perdure.frontends.mcp.answers import TRUSTED, Changed, Changes, Known, Recorded
+from perdure.frontends.mcp.schema import Arguments, ToolAnswer
+from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.pipeline.prompting.quoting import estimate_tokens
+
+LEAST_COVERAGE = 0.3
+"""Coverage below which an answer says that the question is not covered."""
+TOKENS_PER_HIT = 40
+"""Tokens of a hit's other fields."""
+MOST_LINES = 3
+"""Memories whose history `about` shows."""
+
+Query = Annotated[str, Field(min_length=1)]
+
+
+class RecallArguments(Arguments):
+    """Arguments of recall."""
+
+    query: Query
+    limit: Annotated[int, Field(ge=1, le=50)] = 8
+    as_of: str | None = Field(None, description="ISO time: what was known then")
+    include_past: bool = Field(False, description="also what no longer holds")
+    max_tokens: Annotated[int, Field(ge=50, le=20_000)] = 1500
+
+
+class Recalled(ToolAnswer):
+    """Answer of recall."""
+
+    results: list[Known]
+    coverage: float
+    held_back: int
+    note: str | None = None
+
+
+async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
+    """Find memories; quarantined ones stay out, because the answer enters a prompt."""
+    found = await call.memory.search(
+        given.query, limit=given.limit, as_of=given.as_of, include_past=given.include_past, filters=TRUSTED
+    )
+    kept = within_tokens(found.results, given.max_tokens)
+    notes = list(found.warnings)
+    if not found.results:
+        notes.append("nothing is known about this")
+    elif found.coverage < LEAST_COVERAGE:
+        notes.append("these hardly cover the question: do not take them for its answer")
+    if left_out := len(found.results) - len(kept):
+        notes.append(f"{left_out} more did not fit into max_tokens")
+    return Recalled(
+        results=[Known.of(item) for item in kept],
+        coverage=round(found.coverage, 3),
+        held_back=found.held_back,
+        note="; ".join(notes) or None,
+    )
+
+
+def within_tokens(items: Sequence[MemoryItem], budget: int) -> list[MemoryItem]:
+    """Return the items that fit into a budget of tokens, in order; one that does not fit is skipped."""
+    kept = []
+    for item in items:
+        cost = estimate_tokens(item.memory) + TOKENS_PER_HIT
+        if cost <= budget:
+            kept.append(item)
+            budget -= cost
+    return kept
+
+
+class RememberArguments(Arguments):
+    """Arguments of remember."""
+
+    facts: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=20)] = Field(
+        description="each a whole sentence that is clear alone: 'User lives in Lisbon'"
+    )
+    metadata: dict[str, Any] | None = None
+
+
+async def remember(call: ToolCall, given: RememberArguments) -> Changes:
+    """Store facts; each is reconciled with what is known."""
+    return Changes.of(await call.memory.add_facts(given.facts, metadata=noted(call, given.metadata)))
+
+
+class Said(Arguments):
+    """One message of a conversation."""
+
+    role: Literal["user", "assistant", "tool", "system"]
+    content: Annotated[str, Field(min_length=1)]
+    timestamp: str | None = None
+
+
+class LearnArguments(Arguments):
+    """Arguments of learn."""
+
+    messages: Annotated[list[Said], Field(min_length=1, max_length=200)]
+
+
+async def learn(call: ToolCall, given: LearnArguments) -> Changes:
+    """Extract facts from messages; the messages themselves are kept too."""
+    messages = [message.model_dump(exclude_none=True) for message in given.messages]
+    result = await call.memory.add(messages, metadata=noted(call, None))
+    return Changes.of(result, nothing="no fact was found; the messages are kept and can be searched")
+
+
+def noted(call: ToolCall, metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the metadata with the client's name, unless the caller set one."""
+    return metadata if call.client is None else {"client": call.client, **(metadata or {})}
+
+
+class CorrectArguments(Arguments):
+    """Arguments of correct."""
+
+    id: str
+    text: Annotated[str, Field(min_length=1)] = Field(description="the whole new text")
+
+
+async def correct(call: ToolCall, given: CorrectArguments) -> Changed:
+    """Replace a memory's text; the old one stays as a version."""
+    item = await call.memory.update(given.id, given.text)
+    records = await call.memory.history(item.id)
+    last = records[-1] if records else None
+    return Changed(
+        event="UPDATE",
+        id=item.id,
+        memory=item.memory,
+        old_memory=last.old_value if last else None,
+        event_id=last.id if last else None,
+    )
+
+
+class UndoArguments(Arguments):
+    """Arguments of undo."""
+
+    event_id: str = Field(description="from a write's answer, or from history")
+
+
+async def undo(call: ToolCall, given: UndoArguments) -> Changes:
+    """Take one event back; ConflictError names a later one that stands in the way."""
+    return Changes.of(await call.memory.undo(given.event_id))
+
+
+class HistoryArguments(Arguments):
+    """Arguments of history."""
+
+    id: str | None = None
+    about: str | None = Field(None, description="instead of id: a question")
+
+
+class History(ToolAnswer):
+    """Answer of history."""
+
+    events: list[Recorded]
+
+
+async def history(call: ToolCall, given: HistoryArguments) -> History:
+    """List what happened to a memory, or to those that answer a question, oldest first."""
+    if (given.id is None) == (given.about is None):
+        raise InvalidInputError("give either id or about", field="id", value=given.id)
+    if given.about is not None:
+        found = await call.memory.search(given.about, limit=MOST_LINES, filters=TRUSTED)
+        lines = [await call.memory.history(item.id) for item in found.results]
+        records = sorted((record for line in lines for record in line), key=lambda record: record.timestamp)
+        return History(events=[Recorded.of(record) for record in records])
+    assert given.id is not None, "checked above"
+    records = await call.memory.history(given.id)
+    if not records:
+        raise NotFoundError(f"there is no memory with the id {given.id!r}")
+    item = await call.memory.get(given.id)
+    withheld = item is not None and item.quarantined is not None
+    return History(events=[Recorded.of(record, withheld=withheld) for record in records])
+
+
+class ContextArguments(Arguments):
+    """Arguments of context."""
+
+    query: Query
+    max_tokens: Annotated[int, Field(ge=50, le=20_000)] = 800
+
+
+class ContextBlock(ToolAnswer):
+    """Answer of context."""
+
+    context: str
+
+
+async def context(call: ToolCall, given: ContextArguments) -> ContextBlock:
+    """Write the memories for a task as one quoted block."""
+    return ContextBlock(context=await call.memory.context(given.query, max_tokens=given.max_tokens))
+
+
+RECALL = Tool(
+    name="recall",
+    title="Recall memories",
+    description=(
+        "Search what is remembered about the user and earlier work. Call it before you answer from assumption or ask "
+        "for something that may have been told before. `valid_to` marks what no longer holds; low `coverage` means "
+        "that it is not known."
+    ),
+    arguments=RecallArguments,
+    answer=Recalled,
+    run=recall,
+    reads=True,
+)
+REMEMBER = Tool(
+    name="remember",
+    title="Remember facts",
+    description=(
+        "Store lasting facts: preferences, decisions, people, dates, corrections. Known facts are not stored twice, "
+        "and a changed one replaces the old. Never store secrets."
+    ),
+    arguments=RememberArguments,
+    answer=Changes,
+    run=remember,
+    repeatable=True,
+)
+LEARN = Tool(
+    name="learn",
+    title="Learn from a conversation",
+    description="Extract lasting facts from messages as they were said, and keep the messages as evidence.",
+    arguments=LearnArguments,
+    answer=Changes,
+    run=learn,
+)
+CORRECT = Tool(
+    name="correct",
+    title="Correct a memory",
+    description="Replace the text of a memory that is wrong. The old text stays in its history.",
+    arguments=CorrectArguments,
+    answer=Changed,
+    run=correct,
+    repeatable=True,
+)
+UNDO = Tool(
+    name="undo",
+    title="Undo a change",
+    description="Take back one change, by its event_id.",
+    arguments=UndoArguments,
+    answer=Changes,
+    run=undo,
+)
+HISTORY = Tool(
+    name="history",
+    title="Show history",
+    description="Show how a memory came about and changed: when, from what to what, by which call and rule.",
+    arguments=HistoryArguments,
+    answer=History,
+    run=history,
+    reads=True,
+)
+CONTEXT = Tool(
+    name="context",
+    title="Context for a task",
+    description="One block for a task: the user's standing instructions first, then the memories that matter.",
+    arguments=ContextArguments,
+    answer=ContextBlock,
+    run=context,
+    reads=True,
+)

@@ -1,0 +1,182 @@
+"""What is kept of a message: facts, notes, or nothing.
+
+Rules propose facts; each sentence may also stand whole in the third person. What is likely to be worth keeping is
+kept: a sentence's own facts where they say nearly all of it, else the sentence as one fact if it is a clause that can
+be read alone, else its words as a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from perdure.pipeline.curation.rules.extraction import (
+    cleaning,
+    conversation_reader,
+    coreference,
+    filters,
+    fragments,
+    grammar,
+    notes,
+    statements,
+    worth,
+)
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.curation.rules.extraction.worth import Judge
+from perdure.pipeline.curation.rules.slots import read_slots
+from perdure.pipeline.lexicon import word_set
+
+FACT = 0.5
+"""Probability from which a rule's fact is kept."""
+WHOLE = 0.7
+"""The same of a whole sentence as a fact."""
+NOTED = 0.4
+"""The same of a sentence as a note."""
+SAYS_ALL = 0.7
+"""Share of a sentence's topic words from which its facts are taken to say it."""
+UNJUDGED = frozenset({"as given", "standing", "procedure"})
+"""Rules whose facts are kept as they are: somebody asked for it, or said how something is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterance:
+    """A message and what is known of it."""
+
+    content: str
+    at: int
+    answers: bool
+    """Whether the assistant asked something just before."""
+    language: str
+    """Its code if the message is in another language that is read, else empty."""
+
+    @property
+    def features(self) -> Mapping[str, float]:
+        """What the models see of the message."""
+        text = cleaning.clean(self.content, english=not self.language).text
+        return worth.of_message(
+            self.content, text, self.language, asdict(conversation_reader.kind_of(text, self.content))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The facts and the notes of a message."""
+
+    drafts: list[Draft]
+    notes: list[str]
+
+
+@dataclass(slots=True)
+class _Read:
+    """A sentence with the facts that were made of it."""
+
+    said: worth.SentenceOfMessage
+    worth: float
+    drafts: list[Draft]
+
+
+def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Judge) -> Chosen:
+    """Return what is kept of a message of which the rules made `drafts`; `talk` is the state after it."""
+    typed = notes.sentences(told.content)
+    features = told.features
+    read = [
+        _Read(said, judge(worth.SENTENCE, said.text, worth.of_sentence(said)), [])
+        for place, sentence in enumerate(typed)
+        for said in [worth.SentenceOfMessage(sentence.text, place, len(typed), told.answers, features)]
+    ]
+    kept: list[Draft] = []
+    for draft in drafts:
+        place = _source(draft.text, typed)
+        source = read[place] if place >= 0 else None
+        if _is_unjudged(draft) or _is_plain(draft, source, talk.who) or _is_worth(draft, source, talk.who, judge):
+            (kept if source is None else source.drafts).append(draft)
+    kept = _fullest([*kept, *(draft for each in read for draft in _facts_of(each, told, talk, judge))])
+    found: list[str] = []
+    is_open = False
+    for each, sentence in zip(read, typed, strict=True):
+        is_noted = each.worth >= NOTED and not _says(kept, each.said.text, notes.SAID)
+        if is_noted:
+            found = notes.joined(found, sentence, is_next=is_open and sentence.follows)
+        is_open = is_noted
+    return Chosen(kept, found[: notes.MOST])
+
+
+def _fullest(drafts: Sequence[Draft]) -> list[Draft]:
+    """Return the facts without those that another one says whole, and more ("has a number", "the number is 7")."""
+    topics = [worth.topic(draft.text) for draft in drafts]
+    return [
+        draft
+        for draft, mine in zip(drafts, topics, strict=True)
+        if _is_unjudged(draft) or not any(mine < topic for topic in topics)
+    ]
+
+
+def _is_unjudged(draft: Draft) -> bool:
+    return draft.rule in UNJUDGED or draft.procedural
+
+
+def _is_worth(draft: Draft, source: _Read | None, who: str, judge: Judge) -> bool:
+    said, much = (source.said, source.worth) if source is not None else (None, 0.5)
+    return judge(worth.FACT, draft.text, worth.of_fact(draft.text, who, draft.rule, said, much)) >= FACT
+
+
+def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
+    """Whether a sentence says of the speaker what lasts, and nothing else: "I'm vegan", "I play the cello"."""
+    if source is None or not draft.text.startswith(who) or worth.has_pronoun(draft.text):
+        return False
+    if not _topic(source.said.text) <= worth.topic(draft.text):
+        return False
+    slots = read_slots(draft.text)
+    if slots is not None and slots.attribute == "have":  # a pet, a child: other things come and go
+        return fragments.read_possession(draft.text.partition(" has ")[2]) is not None
+    return slots is not None and slots.attribute in word_set("worth.lasting")
+
+
+def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge) -> list[Draft]:
+    """A sentence's own facts if they say nearly all of it; else the sentence, if it can stand as one."""
+    if _says(each.drafts, each.said.text, SAYS_ALL) or any(map(_is_unjudged, each.drafts)):
+        return each.drafts
+    text = "" if told.language else _whole(each.said.text, talk)
+    if not text:
+        return each.drafts
+    sure = judge(worth.WHOLE, text, worth.of_fact(text, talk.who, "whole", each.said, each.worth))
+    return [Draft(text, (told.at,), "whole", round(sure, 2))] if sure >= WHOLE else each.drafts
+
+
+def _topic(sentence: str) -> frozenset[str]:
+    """Return the topic words of a sentence without "by the way", "update:" and the like."""
+    return worth.topic(conversation_reader.AMENDS.sub("", filters.strip_openers(sentence)))
+
+
+def _says(drafts: Sequence[Draft], sentence: str, share: float) -> bool:
+    """Whether the facts say that share of a sentence's topic words."""
+    topic = _topic(sentence)
+    said = frozenset[str]().union(*(worth.topic(draft.text) for draft in drafts))
+    return bool(drafts) and len(topic & said) >= share * len(topic)
+
+
+def _whole(sentence: str, talk: Discourse) -> str:
+    """Return a sentence in the third person if it is a clause that can be read alone, else ""."""
+    plain = filters.strip_openers(cleaning.clean(sentence).text.strip(" .!,;"))
+    parts = plain.split()
+    if not parts or sentence.endswith(("?", "\uff1f")) or filters.is_hypothetical(plain):
+        return ""
+    if grammar.subject_of(parts) not in ("first", "name", "noun"):
+        return ""
+    resolved = coreference.resolve(plain, talk)
+    if resolved is None:
+        return ""
+    parts = resolved.split()
+    if grammar.find_verb(parts, grammar.skip_adverbials(parts)) <= 0:
+        return ""
+    text = cleaning.clean(sentence).restore(statements.finish(resolved, talk))
+    if re.search(rf"(?:[,;:]|\b(?:and|but|so|because)) {re.escape(talk.who)} ", text):
+        return ""  # two clauses are two facts
+    return text if conversation_reader.may_be_stored(Draft(text, (), "whole", 1.0), talk.who) else ""
+
+
+def _source(fact: str, typed: Sequence[notes.TypedSentence]) -> int:
+    """Return the place of the sentence that shares most words with a fact, -1 if there is none."""
+    mine = worth.topic(fact)
+    return max(range(len(typed)), key=lambda place: len(mine & worth.topic(typed[place].text)), default=-1)

@@ -1,0 +1,76 @@
+"""What is kept of a message where the judge is known: facts, whole sentences, notes, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.message import Message
+from perdure.pipeline.curation.rules.extraction import read_messages
+from perdure.pipeline.curation.rules.extraction.choice import FACT, NOTED, WHOLE
+
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+CELLO = "My cello teacher is moving her studio to the old mill."
+Judge = Callable[[str, str, Mapping[str, float]], float]
+
+
+def judging(*, sentence: float = 0.0, fact: float = 0.0, whole: float = 0.0) -> Judge:
+    """A judge whose models always say the same."""
+    said = {"sentence": sentence, "fact": fact, "whole": whole}
+    return lambda model, text, features: said[model]
+
+
+def kept(content: str, judge: Judge) -> tuple[list[str], list[str]]:
+    """The texts of the facts and of the notes of one message."""
+    found = read_messages([Message(role="user", content=content)], now=NOW, judge=judge)
+    return [fact.text for fact in found.facts], [note.text for note in found.notes]
+
+
+@pytest.mark.parametrize(("sure", "is_kept"), [(FACT, True), (FACT - 0.01, False)])
+def test_a_fact_is_kept_from_its_threshold_on(sure: float, is_kept: bool) -> None:
+    facts, notes = kept(CELLO, judging(fact=sure))
+    assert bool(facts) is is_kept
+    assert notes == []
+
+
+@pytest.mark.parametrize(("sure", "is_noted"), [(NOTED, True), (NOTED - 0.01, False)])
+def test_a_sentence_without_a_fact_is_noted_from_its_threshold_on(sure: float, is_noted: bool) -> None:
+    assert kept(CELLO, judging(sentence=sure)) == ([], [CELLO] if is_noted else [])
+
+
+def test_what_a_fact_says_is_not_noted_beside_it() -> None:
+    facts, notes = kept(CELLO, judging(sentence=1.0, fact=1.0))
+    assert len(facts) == 1
+    assert notes == []
+
+
+@pytest.mark.parametrize(("sure", "is_kept"), [(WHOLE, True), (WHOLE - 0.01, False)])
+def test_a_whole_sentence_is_a_fact_from_its_threshold_on(sure: float, is_kept: bool) -> None:
+    facts, _ = kept(CELLO, judging(whole=sure))
+    assert facts == (["User's cello teacher is moving her studio to the old mill"] if is_kept else [])
+
+
+def test_two_clauses_of_the_speaker_are_not_one_whole_fact() -> None:
+    facts, _ = kept("I sold the van to Piet because I moved into the harbour office.", judging(whole=1.0))
+    assert facts == []
+
+
+def test_what_lasts_and_nothing_else_is_kept_whatever_the_judge_says() -> None:
+    assert kept("I'm vegan.", judging()) == (["User is vegan"], [])
+
+
+def test_an_instruction_is_kept_whatever_the_judge_says() -> None:
+    facts, _ = kept("Always answer me in metric units.", judging())
+    assert len(facts) == 1
+
+
+def test_sentences_that_follow_one_another_are_one_note() -> None:
+    second = "The harbour office has no lift."
+    assert kept(f"{CELLO} {second}", judging(sentence=1.0)) == ([], [f"{CELLO} {second}"])
+    assert kept(f"{CELLO}\n{second}", judging(sentence=1.0)) == ([], [CELLO, second])
+
+
+def test_a_question_is_no_whole_fact() -> None:
+    assert kept("Is my cello teacher moving her studio to the old mill?", judging(whole=1.0, fact=1.0))[0] == []
