@@ -65,7 +65,7 @@ LOOKING: dict[str, tuple[str, ...]] = {
     "upkeep": ("--all",), "keys list": (), "keys revoke": ("app",),
 }  # fmt: skip
 """Commands that need a memory, with what else they ask for."""
-MAKING = {"init", "add", "import", "restore", "chat", "demo", "serve", "proxy", "mcp", "hook"}
+MAKING = {"init", "add", "import", "restore", "chat", "demo", "serve", "proxy", "mcp", "hook", "install"}
 
 
 def test_each_command_looks_or_makes() -> None:
