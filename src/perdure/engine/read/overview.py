@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.domain.clock import iso
 from perdure.domain.errors import LedgerError
-from perdure.domain.event import AddResult, HistoryRecord
+from perdure.domain.event import AddResult, Change, HistoryRecord
 from perdure.domain.filter import Filter
 from perdure.domain.memory import NOTES, OWNER_AXES, MemoryItem, Owner
 from perdure.domain.scope import Scope
@@ -56,6 +58,12 @@ class Overview:
                 break
             after = page[-1].sequence
         return told[:limit]
+
+    @guarded
+    async def changes_since(self, scope: Scope, moment: datetime, *, limit: int) -> list[Change]:
+        """Return the last changes of a scope after a time, newest first, without erased ones."""
+        told = await self._ledger().events_since(scope, iso(moment))
+        return [change for change in told if reaches(scope, change.item.scope)][:limit]
 
     @guarded
     async def event(self, id: str, walls: Scope) -> HistoryRecord | None:

@@ -489,6 +489,11 @@ class ReadPath:
         """Return the user's wishes for how to be answered, oldest first, without quarantined ones."""
         return await self._standing.directives(scope)
 
+    @guarded
+    async def profile(self, scope: Scope) -> list[MemoryItem]:
+        """Return the scope's current facts of single-valued attributes, without quarantined ones."""
+        return await self._standing.profile(scope)
+
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of rows that may enter prompts."""

@@ -1,7 +1,8 @@
-"""A person's consent before memories are erased: asked through the client, or a handle from an earlier dry run.
+"""A person's consent before memories are erased or released: asked through the client, or a handle.
 
-A handle is a MAC over the caller, the ids and hashes of the memories and the time until which it is valid. It needs no
-table, so it also works on another worker; it fits nothing but exactly these memories in exactly this state.
+A handle comes from an earlier call. It is a MAC over the act, the caller, the ids and hashes of the memories and the
+time until which it is valid. It needs no table, so it also works on another worker; it fits nothing but this act on
+exactly these memories in exactly this state.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -21,18 +24,41 @@ from mcp_types.version import is_version_at_least
 from perdure.domain.memory import MemoryItem
 
 if TYPE_CHECKING:
-    from perdure.frontends.mcp.access import AccessProvider, RequestContext
+    from perdure.frontends.mcp.tool import AccessProvider, RequestContext, ToolCall
 
 LIFETIME_SECONDS = 600
 """How long a handle, or a question to the person, stays valid."""
 MAC_BYTES = 10
-QUESTION = "erase"
-"""The key of the question, and of the field that the person fills in."""
 MOST_SHOWN = 10
 """Memories that a question names."""
 LONGEST_SHOWN = 200
 _ASKS_IN_ANSWERS = "2026-07-28"
 """Since this revision a question is the answer to the call, and the client calls again with the person's reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Something that only a person may allow."""
+
+    name: str
+    """The key of the question, and of the field that the person fills in."""
+    heading: str
+    """Begins the question; the memories follow."""
+    yes: str
+    """What the box says."""
+    explanation: str
+    """What yes and no do."""
+
+
+class Decision(Enum):
+    """Whether the person has agreed."""
+
+    YES = "yes"
+    NO = "no"
+    UNASKED = "unasked"
+    """The client cannot ask: the model has to, and then calls again with the handle."""
+    MISMATCH = "mismatch"
+    """The handle has expired, or is for something else."""
 
 
 class Consent:
@@ -47,22 +73,45 @@ class Consent:
         security = RequestStateSecurity(keys=[key], ttl=LIFETIME_SECONDS, bind_principal=access.caller)
         return RequestStateBoundary(security, default_audience=name)
 
-    def handle(self, caller: str, items: Sequence[MemoryItem], until: int | None = None) -> str:
-        """Return the handle by which this caller may erase these memories, for ten minutes."""
+    def handle(self, act: Act, caller: str, items: Sequence[MemoryItem], until: int | None = None) -> str:
+        """Return the handle by which this caller may do this to these memories, for ten minutes."""
         until = int(time.time()) + LIFETIME_SECONDS if until is None else until
-        told = json.dumps([caller, until, sorted((item.id, item.hash) for item in items)])
+        told = json.dumps([act.name, caller, until, sorted((item.id, item.hash) for item in items)])
         mac = hmac.new(self._key, told.encode(), hashlib.sha256).digest()[:MAC_BYTES]
         return f"{until:x}-{mac.hex()}"
 
-    def fits(self, handle: str, caller: str, items: Sequence[MemoryItem]) -> bool:
-        """Return whether the handle was made for this caller and exactly these memories, and is still valid."""
+    def fits(self, handle: str, act: Act, caller: str, items: Sequence[MemoryItem]) -> bool:
+        """Return whether the handle was made for this act, this caller and exactly these memories, and is valid."""
         stamp, _, _ = handle.partition("-")
         try:
             until = int(stamp, 16)
         except ValueError:
             return False
-        expected = self.handle(caller, items, until)
+        expected = self.handle(act, caller, items, until)
         return hmac.compare_digest(expected.encode(), handle.encode("utf-8", "replace")) and time.time() < until
+
+
+async def decide(
+    call: ToolCall, act: Act, items: Sequence[MemoryItem], confirm: str | None, *, note: str = ""
+) -> Decision | types.InputRequiredResult:
+    """Return the person's decision about an act, or the question that the client must put to them first.
+
+    `confirm` is the handle that the call carries, if it carries one; `note` ends the question.
+    """
+    caller, reply = call.access.caller, reply_of(call.params, act)
+    if confirm is not None:
+        return Decision.YES if call.consent.fits(confirm, act, caller, items) else Decision.MISMATCH
+    if reply is not None and call.consent.fits(call.params.request_state or "", act, caller, items):
+        return Decision.YES if is_yes(reply, act) else Decision.NO
+    if not can_ask(call.context):
+        return Decision.UNASKED
+    form = question(act, items, note)
+    if asks_by_answer(call.context):
+        return types.InputRequiredResult(
+            input_requests={act.name: types.ElicitRequest(params=form)},
+            request_state=call.consent.handle(act, caller, items),
+        )
+    return Decision.YES if await ask_now(call.context, form, act) else Decision.NO
 
 
 def can_ask(context: RequestContext) -> bool:
@@ -79,39 +128,36 @@ def asks_by_answer(context: RequestContext) -> bool:
     return is_version_at_least(context.protocol_version, _ASKS_IN_ANSWERS)
 
 
-def question(items: Sequence[MemoryItem], *, others: int) -> types.ElicitRequestFormParams:
-    """Return the form that asks the person; `others` are stored copies and messages that go too."""
+def question(act: Act, items: Sequence[MemoryItem], note: str) -> types.ElicitRequestFormParams:
+    """Return the form that asks the person."""
     named = "\n".join(f"- {_shortened(item.memory)}" for item in items[:MOST_SHOWN])
     more = f"\n- and {len(items) - MOST_SHOWN} more" if len(items) > MOST_SHOWN else ""
-    places = f"\nWith them go {others} stored copies: versions, history and the messages they came from." * bool(others)
     return types.ElicitRequestFormParams(
-        message=f"Erase for good, without undo:\n{named}{more}{places}",
+        message=f"{act.heading}\n{named}{more}{note and chr(10) + note}",
         requested_schema={
             "type": "object",
-            "properties": {
-                QUESTION: {"type": "boolean", "title": "Erase for good", "description": "Yes erases; no keeps all."}
-            },
-            "required": [QUESTION],
+            "properties": {act.name: {"type": "boolean", "title": act.yes, "description": act.explanation}},
+            "required": [act.name],
         },
     )
 
 
-def is_yes(reply: types.ElicitResult) -> bool:
+def is_yes(reply: types.ElicitResult, act: Act) -> bool:
     """Return whether the person accepted and ticked the box."""
-    return reply.action == "accept" and (reply.content or {}).get(QUESTION) is True
+    return reply.action == "accept" and (reply.content or {}).get(act.name) is True
 
 
-async def ask_now(context: RequestContext, form: types.ElicitRequestFormParams) -> bool:
+async def ask_now(context: RequestContext, form: types.ElicitRequestFormParams, act: Act) -> bool:
     """Ask the person during the call, as clients before 2026-07-28 do; return whether they said yes."""
     reply = await context.session.elicit_form(
         message=form.message, requested_schema=form.requested_schema, related_request_id=context.request_id
     )
-    return is_yes(reply)
+    return is_yes(reply, act)
 
 
-def reply_of(params: types.CallToolRequestParams) -> types.ElicitResult | None:
+def reply_of(params: types.CallToolRequestParams, act: Act) -> types.ElicitResult | None:
     """Return the person's reply that a repeated call carries."""
-    found: Any = (params.input_responses or {}).get(QUESTION)
+    found: Any = (params.input_responses or {}).get(act.name)
     return found if isinstance(found, types.ElicitResult) else None
 
 

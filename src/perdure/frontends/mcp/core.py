@@ -9,6 +9,7 @@ from pydantic import Field
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.memory import MemoryItem
+from perdure.frontends.mcp import erasure
 from perdure.frontends.mcp.answers import TRUSTED, Changed, Changes, Known, Recorded
 from perdure.frontends.mcp.schema import Arguments, ToolAnswer
 from perdure.frontends.mcp.tool import Tool, ToolCall
@@ -264,3 +265,4 @@ CONTEXT = Tool(
     run=context,
     reads=True,
 )
+TOOLS = (RECALL, REMEMBER, LEARN, CORRECT, erasure.FORGET, UNDO, HISTORY, CONTEXT)

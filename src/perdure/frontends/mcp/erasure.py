@@ -11,7 +11,7 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import ErasureReport
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import Named
-from perdure.frontends.mcp.consent import QUESTION, ask_now, asks_by_answer, can_ask, is_yes, question, reply_of
+from perdure.frontends.mcp.consent import Act, Decision, decide
 from perdure.frontends.mcp.schema import Arguments, ToolAnswer
 from perdure.frontends.mcp.tool import Tool, ToolCall
 
@@ -19,6 +19,12 @@ ASK = "Nothing is erased yet. Show this to the user; if they say yes, call forge
 MISMATCH = "The handle has expired or is for other memories, so nothing is erased. " + ASK
 DECLINED = "The user did not agree, so nothing is erased."
 NOTHING = "Nothing was found to erase. recall gives ids; a query has to match closely."
+ERASE = Act(
+    name="erase",
+    heading="Erase for good, without undo:",
+    yes="Erase for good",
+    explanation="Yes erases; no keeps all.",
+)
 PENDING = "Some bytes go when another process closes the file."
 
 
@@ -56,26 +62,21 @@ async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.In
     found = planned.results
     if not found and not any(place.count for place in planned.places):
         return Forgotten(status="nothing_found", memories=[], places=[], note=NOTHING)
-    caller, reply = call.access.caller, reply_of(call.params)
-    if given.confirm is not None:
-        if call.consent.fits(given.confirm, caller, found):
-            return await _erase(call, given, found)
-    elif reply is not None and call.consent.fits(call.params.request_state or "", caller, found):
-        return await _erase(call, given, found) if is_yes(reply) else _refused(planned)
-    elif can_ask(call.context):
-        form = question(found, others=sum(place.count for place in planned.places))
-        if asks_by_answer(call.context):
-            return types.InputRequiredResult(
-                input_requests={QUESTION: types.ElicitRequest(params=form)},
-                request_state=call.consent.handle(caller, found),
-            )
-        return await _erase(call, given, found) if await ask_now(call.context, form) else _refused(planned)
+    copies = sum(place.count for place in planned.places)
+    note = f"With them go {copies} stored copies: versions, history and the messages they came from." * bool(copies)
+    decision = await decide(call, ERASE, found, given.confirm, note=note)
+    if isinstance(decision, types.InputRequiredResult):
+        return decision
+    if decision is Decision.YES:
+        return await _erase(call, given, found)
+    if decision is Decision.NO:
+        return _refused(planned)
     return Forgotten(
         status="needs_confirmation",
         memories=[Named.of(item) for item in found],
         places=_places(planned),
-        confirm=call.consent.handle(caller, found),
-        note=ASK if given.confirm is None else MISMATCH,
+        confirm=call.consent.handle(ERASE, call.access.caller, found),
+        note=MISMATCH if decision is Decision.MISMATCH else ASK,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +24,10 @@ class ToolAnswer(BaseModel):
     def plain(self) -> dict[str, Any]:
         """Return the answer as plain JSON values."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    def as_text(self) -> str:
+        """Return the answer as text, for clients that do not read structured content."""
+        return json.dumps(self.plain(), ensure_ascii=False, separators=(",", ":"))
 
 
 class _Compact(GenerateJsonSchema):

@@ -1,14 +1,15 @@
-"""The MCP server: lists the tools, checks a call's arguments, runs the tool, and turns errors into its answer."""
+"""The MCP server: lists what it has, checks a call's arguments, runs it, and turns errors into its answer."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import mcp_types as types
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -16,9 +17,9 @@ from pydantic import ValidationError
 from perdure import __version__
 from perdure.domain.errors import ForbiddenError, InvalidInputError, PerdureError
 from perdure.frontends.faults import fault_of
-from perdure.frontends.mcp.access import AccessProvider, RequestContext
+from perdure.frontends.mcp import prompts, resources
 from perdure.frontends.mcp.consent import Consent
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.tool import AccessProvider, RequestContext, TeamCall, Tool, ToolCall
 
 NAME = "perdure"
 INSTRUCTIONS = (
@@ -27,6 +28,9 @@ INSTRUCTIONS = (
 )
 LIST_TTL_MS = 3_600_000
 """How long a client may keep the list of tools."""
+
+LISTS: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+PageParams = types.PaginatedRequestParams | None
 
 logger = logging.getLogger("perdure.mcp")
 
@@ -41,9 +45,8 @@ def build_server(
     """Build the server of some tools; it opens nothing, and `after_list` runs when a client has listed the tools."""
     by_name = {tool.name: tool for tool in tools}
 
-    async def list_tools(context: RequestContext, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if params is not None and params.cursor is not None:
-            raise MCPError(code=types.INVALID_PARAMS, message="there is one page of tools: this cursor is not known")
+    async def list_tools(context: RequestContext, params: PageParams) -> types.ListToolsResult:
+        one_page(params)
         if after_list is not None:
             after_list()
         may_write = access.may_write(context)
@@ -59,8 +62,12 @@ def build_server(
             if not tool.reads and not access.may_write(context):
                 raise ForbiddenError("these credentials may only read")
             arguments = tool.arguments.model_validate(params.arguments or {})
-            granted = await access.open(context)
-            call = ToolCall(access=granted, context=context, params=params, consent=consent)
+            call: ToolCall | TeamCall
+            if tool.of_team:
+                call = TeamCall(await access.team(context))
+            else:
+                granted = await access.open(context)
+                call = ToolCall(access=granted, context=context, params=params, consent=consent)
             answer = await tool.run(call, arguments)
         except ValidationError as error:
             return error_result(invalid_arguments(error))
@@ -71,8 +78,7 @@ def build_server(
             return error_result(PerdureError("the server failed at this call; its log says how", code="internal_error"))
         if isinstance(answer, types.InputRequiredResult):
             return answer
-        plain = answer.plain()
-        return types.CallToolResult(content=[text_of(plain)], structured_content=plain)
+        return types.CallToolResult(content=[text_of(answer.as_text())], structured_content=answer.plain())
 
     def input_schema(name: str) -> dict[str, Any] | None:
         tool = by_name.get(name)
@@ -83,18 +89,82 @@ def build_server(
         version=__version__,
         title="perdure memory",
         instructions=INSTRUCTIONS,
-        cache_hints={"tools/list": CacheHint(ttl_ms=LIST_TTL_MS, scope="private")},
+        cache_hints={method: CacheHint(ttl_ms=LIST_TTL_MS, scope="private") for method in LISTS},
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        **memory_pages(access),
     )
     server.middleware.append(consent.boundary(access, NAME))
     return server
 
 
-def text_of(plain: dict[str, Any]) -> types.TextContent:
-    """Return an answer as text, for clients that do not read structured content."""
-    return types.TextContent(type="text", text=json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
+def memory_pages(access: AccessProvider) -> dict[str, Any]:
+    """Return the handlers of resources, prompts and completion."""
+
+    async def list_resources(context: RequestContext, params: PageParams) -> types.ListResourcesResult:
+        one_page(params)
+        return types.ListResourcesResult(resources=resources.resources())
+
+    async def list_templates(context: RequestContext, params: PageParams) -> types.ListResourceTemplatesResult:
+        one_page(params)
+        return types.ListResourceTemplatesResult(resource_templates=resources.templates())
+
+    async def list_prompts(context: RequestContext, params: PageParams) -> types.ListPromptsResult:
+        one_page(params)
+        return types.ListPromptsResult(prompts=[prompt.declaration for prompt in prompts.PROMPTS.values()])
+
+    async def read_resource(
+        context: RequestContext, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        with told_as_protocol_errors():
+            return await resources.read((await access.open(context)).memory, params.uri)
+        raise AssertionError("either returned or raised")
+
+    async def get_prompt(context: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        with told_as_protocol_errors():
+            return await prompts.get((await access.open(context)).memory, params.name, params.arguments or {})
+        raise AssertionError("either returned or raised")
+
+    async def complete(context: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
+        with told_as_protocol_errors():
+            memory = (await access.open(context)).memory
+            return types.CompleteResult(completion=await resources.complete(memory, params))
+        raise AssertionError("either returned or raised")
+
+    return {
+        "on_list_resources": list_resources,
+        "on_list_resource_templates": list_templates,
+        "on_read_resource": read_resource,
+        "on_list_prompts": list_prompts,
+        "on_get_prompt": get_prompt,
+        "on_completion": complete,
+    }
+
+
+@contextmanager
+def told_as_protocol_errors() -> Iterator[None]:
+    """Turn an error into the protocol's own: resources and prompts have no answer that could hold it."""
+    try:
+        yield
+    except PerdureError as error:
+        fault = fault_of(error, "facts")
+        code = types.INVALID_PARAMS if fault.status < 500 else types.INTERNAL_ERROR
+        raise MCPError(code=code, message=fault.message, data={"code": fault.code}) from error
+    except Exception as error:
+        logger.exception("a resource, a prompt or a completion failed")
+        raise MCPError(code=types.INTERNAL_ERROR, message="the server failed; its log says how") from error
+
+
+def one_page(params: PageParams) -> None:
+    """Refuse a cursor: each list is one page."""
+    if params is not None and params.cursor is not None:
+        raise MCPError(code=types.INVALID_PARAMS, message="there is one page: this cursor is not known")
+
+
+def text_of(text: str) -> types.TextContent:
+    """Return text as the content of an answer."""
+    return types.TextContent(type="text", text=text)
 
 
 def error_result(error: PerdureError) -> types.CallToolResult:
@@ -106,7 +176,8 @@ def error_result(error: PerdureError) -> types.CallToolResult:
     told: dict[str, Any] = {"code": fault.code, "message": fault.message}
     if isinstance(error, InvalidInputError) and error.field is not None:
         told["field"] = error.field
-    return types.CallToolResult(content=[text_of({"error": told})], is_error=True)
+    text = json.dumps({"error": told}, ensure_ascii=False, separators=(",", ":"))
+    return types.CallToolResult(content=[text_of(text)], is_error=True)
 
 
 def invalid_arguments(error: ValidationError) -> InvalidInputError:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from mcp.server.stdio import stdio_server
 
-from perdure.frontends.mcp.access import CallerAccess, RequestContext
+from perdure.domain.errors import ConfigError
 from perdure.frontends.mcp.consent import Consent
-from perdure.frontends.mcp.profiles import tools_of
 from perdure.frontends.mcp.server import build_server
+from perdure.frontends.mcp.tool import CallerAccess, RequestContext, tools_of
 
 if TYPE_CHECKING:
+    from perdure.domain.access import Role
     from perdure.domain.scope import Scope
     from perdure.engine.config.config import MemoryConfig
     from perdure.frontends.library.memory import AsyncMemory
+    from perdure.frontends.library.team import AsyncTeamMemory
 
 READY_AFTER_SECONDS = 0.02
 """Pause between the list of tools and the opening of the memory, in which the list is sent."""
@@ -25,9 +27,12 @@ READY_AFTER_SECONDS = 0.02
 class FolderAccess:
     """Access to one folder's memory inside one scope; it is opened once, at the first call or ahead of it."""
 
-    def __init__(self, settings: Callable[[], MemoryConfig], scope: Scope) -> None:
+    def __init__(
+        self, settings: Callable[[], MemoryConfig], scope: Scope, team: str | None = None, role: Role = "member"
+    ) -> None:
         self._settings = settings
         self._scope = scope
+        self._team, self._role = team, role
         self._opening: asyncio.Task[AsyncMemory] | None = None
 
     def may_write(self, context: RequestContext) -> bool:
@@ -40,14 +45,27 @@ class FolderAccess:
 
     async def open(self, context: RequestContext) -> CallerAccess:
         """Return the access, after opening the memory; the error of an attempt that failed does not stay."""
+        memory = await self._opened()
+        return CallerAccess(memory=memory.within(**self._scope.given()), caller=self.caller(context))
+
+    async def team(self, context: RequestContext) -> AsyncTeamMemory:
+        """Return the team's memory as the user sees it; ConfigError without a team or a user."""
+        if self._team is None or self._scope.user_id is None:
+            raise ConfigError("a team's tools need the options --team and --user-id", field="team", value=self._team)
+        from perdure.frontends.library.team import AsyncTeamMemory  # heavy: it imports the engine
+
+        memory, project = await self._opened(), self._scope.project_id
+        within = memory if project is None else memory.within(project_id=project)
+        return AsyncTeamMemory(within, team=self._team, member=self._scope.user_id, role=self._role)
+
+    async def _opened(self) -> AsyncMemory:
         opening = self.prepare()
         try:
-            memory = await asyncio.shield(opening)
+            return await asyncio.shield(opening)
         except BaseException:
             if opening.done():
                 self._opening = None
             raise
-        return CallerAccess(memory=memory.within(**self._scope.given()), caller=self.caller(context))
 
     def prepare(self) -> asyncio.Task[AsyncMemory]:
         """Start opening the memory, unless that has begun."""
@@ -75,9 +93,16 @@ class FolderAccess:
         return AsyncMemory(self._settings())
 
 
-async def serve_stdio(settings: Callable[[], MemoryConfig], scope: Scope, profiles: Sequence[str]) -> None:
+async def serve_stdio(
+    settings: Callable[[], MemoryConfig],
+    scope: Scope,
+    profiles: Sequence[str],
+    *,
+    team: str | None = None,
+    role: Role = "member",
+) -> None:
     """Serve until the client closes standard input; nothing but protocol is written to standard output."""
-    access = FolderAccess(settings, scope)
+    access = FolderAccess(settings, scope, team, role)
 
     def prepare_soon() -> None:
         asyncio.get_running_loop().call_later(READY_AFTER_SECONDS, access.prepare)

@@ -1,20 +1,53 @@
-"""Tool: the declaration of one tool, and what its handler is given."""
+"""Tool: the declaration of one tool, and what its handler is given: the call, and what its caller may reach."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 
+from perdure.domain.errors import ConfigError
+from perdure.frontends.mcp import Profile
 from perdure.frontends.mcp.schema import Arguments, ToolAnswer, schema_of
 
 if TYPE_CHECKING:
     from perdure.frontends.library.memory import AsyncMemory
-    from perdure.frontends.mcp.access import CallerAccess, RequestContext
+    from perdure.frontends.library.team import AsyncTeamMemory
     from perdure.frontends.mcp.consent import Consent
+
+RequestContext = ServerRequestContext[Any, Any]
+"""One request, as the SDK describes it: the client, its revision of the protocol, and the HTTP request if any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerAccess:
+    """What one request may reach."""
+
+    memory: AsyncMemory
+    """A view that is limited to the caller's scope, so calls on it name no user."""
+    caller: str
+    """Identifies caller and scope; a confirmation is valid for the same one only."""
+
+
+class AccessProvider(Protocol):
+    """Decides what a request may reach. The scope comes from here, never from a tool's arguments."""
+
+    def may_write(self, context: RequestContext) -> bool:
+        """Return whether the caller may change memories; the list of tools depends on it."""
+
+    def caller(self, context: RequestContext) -> str:
+        """Return the text that identifies the caller."""
+
+    async def open(self, context: RequestContext) -> CallerAccess:
+        """Return the caller's access, opening the memory at the first call; PerdureError if there is none."""
+
+    async def team(self, context: RequestContext) -> AsyncTeamMemory:
+        """Return the caller's team memory; PerdureError if the caller is in no team."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +71,13 @@ class ToolCall:
         return told.client_info.name if told is not None and told.client_info is not None else None
 
 
+@dataclass(frozen=True, slots=True)
+class TeamCall:
+    """One call of a team's tool, for its handler."""
+
+    team: AsyncTeamMemory
+
+
 Answer = ToolAnswer | types.InputRequiredResult
 """A handler's answer: the result, or a question to the person, after which the client calls again."""
 
@@ -51,10 +91,12 @@ class Tool:
     description: str
     arguments: type[Arguments]
     answer: type[ToolAnswer]
-    run: Callable[[ToolCall, Any], Awaitable[Answer]]
+    run: Callable[[Any, Any], Awaitable[Answer]]
     reads: bool = False
     """Changes nothing, so readers may call it."""
     destroys: bool = False
+    of_team: bool = False
+    """Is about a team's memory: its handler is given a TeamCall."""
     repeatable: bool = field(default=False)
     """Calling it again with the same arguments changes nothing more."""
 
@@ -74,3 +116,16 @@ class Tool:
                 open_world_hint=False,
             ),
         )
+
+
+def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:
+    """Return the tools of profiles, in the order of `Profile`; ConfigError for an unknown name.
+
+    A profile's module is imported only if it is asked for: clients do not wait for a server.
+    """
+    known = get_args(Profile)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"there is no profile {name!r}; there is {', '.join(known)}", field="profile", value=name)
+    modules = [import_module(f"{__package__}.{name.replace('-', '_')}") for name in known if name in names]
+    return tuple(tool for module in modules for tool in module.TOOLS)

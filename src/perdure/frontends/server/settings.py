@@ -7,13 +7,13 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from perdure.backends.validation import config_error
 from perdure.engine.config.config import MemoryConfig
-from perdure.frontends.mcp.names import DEFAULT, Profile
+from perdure.frontends.mcp import DEFAULT, Profile
 
 DEFAULT_PORT = 8100
 HANDLE_KEY_VARIABLE = "PERDURE_MCP_SECRET"
@@ -75,7 +75,7 @@ class ServerSettings(BaseModel):
         30, ge=1, description="Seconds for running requests to finish when the server is told to stop"
     )
     mcp_profiles: tuple[Profile, ...] = Field(
-        DEFAULT, description="Sets of tools at /mcp; `core` is the only one so far"
+        DEFAULT, description="Sets of tools at /mcp: " + ", ".join(f"`{name}`" for name in get_args(Profile))
     )
     jwt: JwtSettings = Field(default_factory=JwtSettings, description="Tokens of people and teams")
 

@@ -14,13 +14,15 @@ from perdure.domain.errors import ClosedError, InvalidInputError, ScopeError
 from perdure.domain.scope import OWNER_FIELDS
 from perdure.frontends.faults import UnsupportedError
 from perdure.frontends.gateway.request_context import caller_of
+from perdure.frontends.library.team import AsyncTeamMemory
 from perdure.frontends.server.dependencies import PersonalMemory, read_access
+from perdure.frontends.server.routes.teams import member_of
 from perdure.frontends.server.state import Service
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from perdure.frontends.mcp.access import CallerAccess, RequestContext
+    from perdure.frontends.mcp.tool import CallerAccess, RequestContext
 
 PATHS = ("/mcp", "/mcp/{user_id}", "/mcp/{user_id}/{project_id}")
 METHODS = ["GET", "POST", "DELETE"]
@@ -44,14 +46,16 @@ class HttpAccess:
 
     async def open(self, context: RequestContext) -> CallerAccess:
         """Return the access; ScopeError if neither credentials nor path name an owner."""
-        from perdure.frontends.mcp.access import CallerAccess
+        from perdure.frontends.mcp.tool import CallerAccess
 
         personal = self._personal(_request(context))
         if not any(getattr(personal.walls, axis) for axis in OWNER_FIELDS):
             raise ScopeError(NO_OWNER)
-        return CallerAccess(
-            memory=personal.memory, caller=self.caller(context), may_write=personal.caller.role != "reader"
-        )
+        return CallerAccess(memory=personal.memory, caller=self.caller(context))
+
+    async def team(self, context: RequestContext) -> AsyncTeamMemory:
+        """Return the memory of the team that X-Team-Scope names; PerdureError if it names none."""
+        return member_of(_request(context))
 
     def _personal(self, request: Request) -> PersonalMemory:
         personal = read_access(request, self._service, caller_of(request))
@@ -120,8 +124,8 @@ class McpEndpoint:
         except ImportError as error:
             raise UnsupportedError(missing_driver("mcp", error).message) from error
         from perdure.frontends.mcp.consent import Consent
-        from perdure.frontends.mcp.profiles import tools_of
         from perdure.frontends.mcp.server import build_server
+        from perdure.frontends.mcp.tool import tools_of
 
         settings, secret = self._service.settings, self._service.secrets.mcp_secret
         consent = Consent(None if secret is None else secret.get_secret_value().encode())

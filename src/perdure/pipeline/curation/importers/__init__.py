@@ -11,11 +11,13 @@ from perdure.pipeline.curation.importers.json_pieces import unwrapped
 from perdure.pipeline.curation.importers.langgraph import LangGraphReader, NamespacePattern, is_langgraph
 from perdure.pipeline.curation.importers.mem0 import Mem0Reader, is_mem0
 from perdure.pipeline.curation.importers.records import Reader
+from perdure.pipeline.curation.importers.server_memory import ServerMemoryReader, is_server_memory
 
-FORMATS: Final = ("perdure", "mem0", "chatgpt", "claude", "langgraph")  # what `import` reads
+FORMATS: Final = ("perdure", "mem0", "chatgpt", "claude", "langgraph", "server-memory")  # what `import` reads
 LOOKED_FOR: Final = (
     "lines of perdure, messages or facts; memories of mem0 (`memory` with `id` or `hash`); conversations of ChatGPT "
-    "(`mapping`) or Claude (`chat_messages`); items of a LangGraph store (`namespace`, `key`, `value`)"
+    "(`mapping`) or Claude (`chat_messages`); items of a LangGraph store (`namespace`, `key`, `value`); "
+    "entities and relations of MCP's server-memory (`type`, `entityType` or `relationType`)"
 )
 """The formats by what they are known by, for an error."""
 
@@ -37,6 +39,8 @@ def detect(value: Any) -> str | None:
         return "langgraph"
     if is_mem0(value):
         return "mem0"
+    if is_server_memory(value):
+        return "server-memory"
     is_ours = {"role", "content"} <= value.keys() or bool({"perdure", "record", "messages", "memory"} & value.keys())
     return "perdure" if is_ours else None
 
@@ -49,4 +53,6 @@ def reader_of(format: str, patterns: Sequence[NamespacePattern] = ()) -> Reader:
         return ChatGPTReader()
     if format == "claude":
         return ClaudeReader()
+    if format == "server-memory":
+        return ServerMemoryReader()
     return LangGraphReader(patterns)

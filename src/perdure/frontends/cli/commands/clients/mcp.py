@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from perdure.domain.errors import ScopeError
+from perdure.domain.access import Role
+from perdure.domain.errors import InvalidInputError, ScopeError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.clients.scope import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.open_memory import read_settings
 from perdure.frontends.cli.options import PathOption, folder
+from perdure.frontends.mcp import Profile
+
+if TYPE_CHECKING:
+    from perdure.engine.config.config import MemoryConfig
 
 ProfileOption = Annotated[
     str,
     typer.Option(
-        "--profile", metavar="NAMES", envvar="PERDURE_MCP_PROFILE", help="Sets of tools, separated by commas."
+        "--profile",
+        metavar="NAMES",
+        envvar="PERDURE_MCP_PROFILE",
+        help=f"Sets of tools, separated by commas: {', '.join(get_args(Profile))}.",
     ),
+]
+TeamOption = Annotated[
+    str | None,
+    typer.Option("--team", metavar="NAME", envvar="PERDURE_MCP_TEAM", help="The team, for the profile `team`."),
+]
+RoleOption = Annotated[
+    str,
+    typer.Option("--role", metavar="ROLE", envvar="PERDURE_MCP_ROLE", help="In the team: reader, member or admin."),
 ]
 
 
@@ -29,6 +47,8 @@ def mcp(
     run_id: RunOption = None,
     project_id: ProjectOption = None,
     profile: ProfileOption = "core",
+    team: TeamOption = None,
+    role: RoleOption = "member",
     path: PathOption = None,
 ) -> None:
     """Serve a memory to an MCP client, which starts this command and speaks to it over standard input and output.
@@ -40,6 +60,8 @@ def mcp(
     Example: perdure mcp --user-id ana
 
     Example: claude mcp add perdure -- perdure mcp --user-id ana
+
+    Example: perdure mcp --user-id ana --profile core,graph
     """
     scope = Scope(user_id=user_id, agent_id=agent_id, run_id=run_id, project_id=project_id)
     if not (user_id or agent_id or run_id):
@@ -53,4 +75,24 @@ def mcp(
         raise missing_driver("mcp", error) from error
     from perdure.frontends.mcp.stdio import serve_stdio
 
-    asyncio.run(serve_stdio(lambda: read_settings(place), scope, [name.strip() for name in profile.split(",")]))
+    profiles = [name.strip() for name in profile.split(",")]
+    serving = serve_stdio(lambda: settings_for(profiles, place), scope, profiles, team=team, role=team_role(role))
+    asyncio.run(serving)
+
+
+def settings_for(profiles: Sequence[str], place: Path) -> MemoryConfig:
+    """Return a folder's settings; the profile `graph` turns the graph on, unless they say none."""
+    config = read_settings(place)
+    if "graph" not in profiles or config.graph_store is not None or "graph_store" in config.model_fields_set:
+        return config
+    from perdure.engine.config.config import GraphStoreConfig  # heavy: the tools are listed first
+
+    return config.model_copy(update={"graph_store": GraphStoreConfig()})
+
+
+def team_role(name: str) -> Role:
+    """Read the role of a team's member; InvalidInputError for another word."""
+    for role in get_args(Role):
+        if role == name and role != "service":
+            return cast(Role, role)
+    raise InvalidInputError(f"role must be reader, member or admin, not {name!r}", field="role", value=name)

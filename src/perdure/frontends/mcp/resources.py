@@ -1,0 +1,248 @@
+"""Resources: pages about the caller's memory that a client attaches, and the completion of names.
+
+Quarantined memories stay out of them, as out of every answer: what a client attaches enters a prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import mcp_types as types
+
+from perdure.domain.errors import NoGraphError, NotFoundError
+from perdure.domain.memory import MemoryItem
+from perdure.frontends.mcp.answers import TRUSTED, WITHHELD, Known, Recorded
+from perdure.frontends.mcp.schema import ToolAnswer
+
+if TYPE_CHECKING:
+    from perdure.frontends.library.memory import AsyncMemory
+
+ROOT = "perdure://"
+JSON = "application/json"
+RECENT = timedelta(days=30)
+MOST_CHANGES = 50
+MOST_MEMORIES = 20
+"""Memories on the page of an entity."""
+MOST_NAMES = 100
+"""Names that a completion offers; the protocol allows no more."""
+LOOKED_AT = 1000
+"""Facts whose subjects are completed where there is no graph."""
+
+
+class Memories(ToolAnswer):
+    """Some memories."""
+
+    memories: list[Known]
+
+    @classmethod
+    def of(cls, items: list[MemoryItem]) -> Memories:
+        """Build it from memories."""
+        return cls(memories=[Known.of(item) for item in items])
+
+
+class RecentChange(ToolAnswer):
+    """One change of one memory."""
+
+    event_id: str
+    event: str
+    at: str
+    id: str
+    memory: str
+    old_memory: str | None = None
+    reason: str | None = None
+
+
+class Changes(ToolAnswer):
+    """What changed lately, newest first."""
+
+    changes: list[RecentChange]
+
+
+class Line(ToolAnswer):
+    """A memory's history."""
+
+    events: list[Recorded]
+
+
+class EntityPage(ToolAnswer):
+    """An entity: memories that are about it and, where there is a graph, its relations."""
+
+    name: str
+    memories: list[Known]
+    relations: list[str]
+
+
+async def profile(memory: AsyncMemory, name: str) -> Memories:
+    """Return the current facts of attributes that have one value, such as a home and a job."""
+    return Memories.of(await memory._engine.read.profile(memory._walls))
+
+
+async def standing(memory: AsyncMemory, name: str) -> Memories:
+    """Return the user's wishes for how to be answered, oldest first."""
+    return Memories.of(await memory._engine.read.directives(memory._walls))
+
+
+async def recent(memory: AsyncMemory, name: str) -> Changes:
+    """Return the changes of the last 30 days, newest first."""
+    from perdure.engine.read.overview import Overview  # heavy: the lists are answered before the engine is imported
+
+    overview = Overview(memory._engine.kernel)
+    found = await overview.changes_since(memory._walls, datetime.now(UTC) - RECENT, limit=MOST_CHANGES)
+    return Changes(
+        changes=[
+            RecentChange(
+                event_id=change.id,
+                event=change.event,
+                at=change.at,
+                id=change.memory_id,
+                memory=shown_text(change.item),
+                old_memory=shown_text(change.before)
+                if change.before is not None and change.after is not None
+                else None,
+                reason=change.reason or None,
+            )
+            for change in found
+        ]
+    )
+
+
+async def one_memory(memory: AsyncMemory, name: str) -> Known:
+    """Return one memory; NotFoundError for an unknown id."""
+    item = await memory.get(name)
+    if item is None:
+        raise NotFoundError(f"there is no memory with the id {name!r}")
+    known = Known.of(item)
+    return known if item.quarantined is None else known.model_copy(update={"memory": WITHHELD})
+
+
+async def line_of(memory: AsyncMemory, name: str) -> Line:
+    """Return a memory's history; NotFoundError for an unknown id."""
+    records = await memory.history(name)
+    if not records:
+        raise NotFoundError(f"there is no memory with the id {name!r}")
+    item = await memory.get(name)
+    withheld = item is not None and item.quarantined is not None
+    return Line(events=[Recorded.of(record, withheld=withheld) for record in records])
+
+
+async def entity(memory: AsyncMemory, name: str) -> EntityPage:
+    """Return what is known of a person or thing; NotFoundError if no memory names it."""
+    found = await memory.search(name, limit=MOST_MEMORIES, filters=TRUSTED)
+    named = [item for item in found.results if name.casefold() in item.memory.casefold()]
+    try:
+        edges = await memory.graph.relations(name)
+    except (NoGraphError, NotFoundError):
+        edges = []
+    if not named and not edges:
+        raise NotFoundError(f"no memory names {name!r}")
+    relations = [f"{edge.source} {edge.relation} {edge.target}" for edge in edges]
+    return EntityPage(name=name, memories=[Known.of(item) for item in named], relations=relations)
+
+
+def shown_text(item: MemoryItem) -> str:
+    """Return a memory's text; of a quarantined one, a note."""
+    return WITHHELD if item.quarantined is not None else item.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One resource, or the template of many: `before` and `after` are what stands around the name in its address."""
+
+    before: str
+    title: str
+    description: str
+    read: Callable[[AsyncMemory, str], Awaitable[ToolAnswer]]
+    variable: str | None = None
+    after: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address, or the template of addresses."""
+        return ROOT + self.before + (f"{{{self.variable}}}" if self.variable else "") + self.after
+
+    def name_in(self, uri: str) -> str | None:
+        """Return the name in an address of this page, empty if it takes none; None if it is not its address."""
+        start, end = ROOT + self.before, self.after
+        if self.variable is None:
+            return "" if uri == start else None
+        if not uri.startswith(start) or not uri.endswith(end):
+            return None
+        name = uri[len(start) : len(uri) - len(end)]
+        return unquote(name) if name and "/" not in name else None
+
+
+PAGES = (
+    Page("profile", "Profile", "Current facts about the user: home, job, family and the like.", profile),
+    Page("standing", "Standing instructions", "How the user wants to be answered.", standing),
+    Page("recent", "Recent changes", "What was learned, changed and deleted in the last 30 days.", recent),
+    Page("memory/", "History of a memory", "Every event of one memory.", line_of, "id", "/history"),
+    Page("memory/", "Memory", "One memory by its id.", one_memory, "id"),
+    Page("entity/", "Person or thing", "What is known of one person or thing.", entity, "name"),
+)
+
+
+def resources() -> list[types.Resource]:
+    """Return the pages that take no name."""
+    return [
+        types.Resource(
+            uri=page.address, name=page.before, title=page.title, description=page.description, mime_type=JSON
+        )
+        for page in PAGES
+        if page.variable is None
+    ]
+
+
+def templates() -> list[types.ResourceTemplate]:
+    """Return the templates of the pages that take a name."""
+    return [
+        types.ResourceTemplate(
+            uri_template=page.address,
+            name=page.before.strip("/") + page.after.replace("/", "_"),
+            title=page.title,
+            description=page.description,
+            mime_type=JSON,
+        )
+        for page in PAGES
+        if page.variable is not None
+    ]
+
+
+async def read(memory: AsyncMemory, uri: str) -> types.ReadResourceResult:
+    """Return a page; NotFoundError if there is none at this address."""
+    for page in PAGES:
+        if (name := page.name_in(uri)) is not None:
+            answer = await page.read(memory, name)
+            text = json.dumps(answer.plain(), ensure_ascii=False, indent=1)
+            contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=text)
+            return types.ReadResourceResult(contents=[contents])
+    raise NotFoundError(f"there is no resource {uri!r}")
+
+
+async def complete(memory: AsyncMemory, params: types.CompleteRequestParams) -> types.Completion:
+    """Return the names of people and things that begin with the value; nothing for other arguments."""
+    names: set[str] = set()
+    if params.argument.name in ("name", "topic"):
+        names = await _names(memory)
+    begun = params.argument.value.casefold()
+    found = sorted((name for name in names if name.casefold().startswith(begun)), key=str.casefold)
+    return types.Completion(values=found[:MOST_NAMES], total=len(found), has_more=len(found) > MOST_NAMES)
+
+
+async def _names(memory: AsyncMemory) -> set[str]:
+    """Return the entities of the graph, or without one the subjects of facts and the names that callers listed."""
+    try:
+        return {found.name for found in await memory.graph.entities(limit=LOOKED_AT)}
+    except NoGraphError:
+        page = await memory.get_all(limit=LOOKED_AT, filters=TRUSTED)
+    names = {item.slots.subject for item in page.results if item.slots is not None}
+    for item in page.results:
+        listed: Any = item.metadata.get("entities")
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, dict) and isinstance(each.get("name"), str):
+                names.add(each["name"])
+    return names
