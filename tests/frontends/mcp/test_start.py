@@ -13,7 +13,7 @@ from mcp.client.client import Client
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.open_memory import read_settings
 from perdure.frontends.mcp.consent import Consent
-from perdure.frontends.mcp.profiles import PROFILES, tools_of
+from perdure.frontends.mcp.tool import tools_of
 from perdure.frontends.mcp.server import build_server
 from perdure.frontends.mcp.stdio import FolderAccess
 
@@ -21,7 +21,7 @@ HEAVY = {"numpy", "sqlalchemy", "onnxruntime", "perdure.engine.engine", "perdure
 
 async def main():
     access = FolderAccess(lambda: read_settings(Path(sys.argv[1])), Scope(user_id="ana"))
-    async with Client(build_server(tools_of(tuple(PROFILES)), access, Consent())) as client:
+    async with Client(build_server(tools_of(("core",)), access, Consent())) as client:
         print(len((await client.list_tools()).tools), sorted(HEAVY & set(sys.modules)))
         result = await client.call_tool("recall", {"query": "tea"})
         print(result.is_error, "perdure.engine.engine" in sys.modules)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from perdure import __version__
 from perdure.domain.errors import ForbiddenError, InvalidInputError, PerdureError
 from perdure.frontends.faults import fault_of
-from perdure.frontends.mcp import prompts, resources
+from perdure.frontends.mcp import resources
 from perdure.frontends.mcp.consent import Consent
 from perdure.frontends.mcp.tool import AccessProvider, RequestContext, TeamCall, Tool, ToolCall
 
@@ -112,7 +112,7 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
 
     async def list_prompts(context: RequestContext, params: PageParams) -> types.ListPromptsResult:
         one_page(params)
-        return types.ListPromptsResult(prompts=[prompt.declaration for prompt in prompts.PROMPTS.values()])
+        return types.ListPromptsResult(prompts=[prompt.declaration for prompt in resources.PROMPTS.values()])
 
     async def read_resource(
         context: RequestContext, params: types.ReadResourceRequestParams
@@ -123,7 +123,7 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
 
     async def get_prompt(context: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         with told_as_protocol_errors():
-            return await prompts.get((await access.open(context)).memory, params.name, params.arguments or {})
+            return await resources.get_prompt((await access.open(context)).memory, params.name, params.arguments or {})
         raise AssertionError("either returned or raised")
 
     async def complete(context: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:

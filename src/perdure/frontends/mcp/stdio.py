@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcp.server.stdio import stdio_server
 
-from perdure.domain.errors import ConfigError
+from perdure.domain.errors import InvalidInputError
 from perdure.frontends.mcp.consent import Consent
 from perdure.frontends.mcp.server import build_server
 from perdure.frontends.mcp.tool import CallerAccess, RequestContext, tools_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perdure.frontends.library.memory import AsyncMemory
     from perdure.frontends.library.team import AsyncTeamMemory
 
+NO_TEAM = "a team's tools need a team and a user: perdure mcp --team NAME --user-id NAME"
 READY_AFTER_SECONDS = 0.02
 """Pause between the list of tools and the opening of the memory, in which the list is sent."""
 
@@ -49,9 +50,9 @@ class FolderAccess:
         return CallerAccess(memory=memory.within(**self._scope.given()), caller=self.caller(context))
 
     async def team(self, context: RequestContext) -> AsyncTeamMemory:
-        """Return the team's memory as the user sees it; ConfigError without a team or a user."""
+        """Return the team's memory as the user sees it; InvalidInputError without a team or a user."""
         if self._team is None or self._scope.user_id is None:
-            raise ConfigError("a team's tools need the options --team and --user-id", field="team", value=self._team)
+            raise InvalidInputError(NO_TEAM, field="team", value=self._team)
         from perdure.frontends.library.team import AsyncTeamMemory  # heavy: it imports the engine
 
         memory, project = await self._opened(), self._scope.project_id

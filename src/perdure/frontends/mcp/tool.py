@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -119,7 +120,7 @@ class Tool:
 
 
 def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:
-    """Return the tools of profiles, in the order of `Profile`; ConfigError for an unknown name.
+    """Return the tools of profiles, in the order of `Profile`; ConfigError for an unknown name, or a tool name twice.
 
     A profile's module is imported only if it is asked for: clients do not wait for a server.
     """
@@ -128,4 +129,10 @@ def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:
         if name not in known:
             raise ConfigError(f"there is no profile {name!r}; there is {', '.join(known)}", field="profile", value=name)
     modules = [import_module(f"{__package__}.{name.replace('-', '_')}") for name in known if name in names]
-    return tuple(tool for module in modules for tool in module.TOOLS)
+    tools = tuple(tool for module in modules for tool in module.TOOLS)
+    counts = Counter(tool.name for tool in tools)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise ConfigError(
+            f"two of the profiles {', '.join(names)} have a tool {twice[0]!r}: serve them apart", field="profile"
+        )
+    return tools

@@ -307,7 +307,7 @@ def import_lines(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="perdure, mem0, chatgpt, claude or langgraph; auto detects it from the file.",
+            help="perdure, mem0, chatgpt, claude, langgraph or server-memory; auto detects it from the file.",
         ),
     ] = AUTO,
     as_messages: Annotated[
@@ -330,7 +330,7 @@ def import_lines(
     as_json: JsonOption = False,
     path: PathOption = None,
 ) -> None:
-    """Import a perdure export, JSON Lines, or an export of mem0, ChatGPT, Claude or LangGraph.
+    """Import a perdure export, JSON Lines, or an export of mem0, ChatGPT, Claude, LangGraph or server-memory.
 
     A line is an object: one of an export; or messages (one conversation); or role and content (one message); or
     memory (one fact, stored as it is). The last three take a scope (user_id, agent_id, run_id), metadata, timestamp,
