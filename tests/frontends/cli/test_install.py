@@ -64,6 +64,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder without a client's own programs."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     (tmp_path / "home").mkdir()
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
@@ -226,6 +227,15 @@ def test_hooks_stand_beside_other_hooks(home: Path) -> None:
     assert held["hooks"]["Stop"][1]["hooks"][0]["command"].endswith("hook --user-id ana")
     install("claude-code", "--hooks", "--remove")
     assert file.read_text() == before
+
+
+def test_claude_codes_own_folder_is_where_it_reads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "settings"))
+    install("claude-code", "--hooks")
+    assert sorted(path.name for path in (home / "settings").iterdir()) == [".claude.json", "settings.json"]
+    install("claude-code", "--hooks", "--scope", "project")
+    assert (Path.cwd() / ".claude/settings.json").is_file()
+    assert [path.name for path in home.iterdir()] == ["settings"]
 
 
 def test_hooks_do_not_cost_a_comment(home: Path) -> None:

@@ -32,6 +32,7 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
 """Events of Claude Code that `perdure hook` answers (docs/hooks.md)."""
 BACKUP = ".before-perdure"
 """Ending of the copy of a file as it was before perdure changed it."""
+CLAUDE_FOLDER = "CLAUDE_CONFIG_DIR"  # where Claude Code keeps a person's settings instead of their home
 OWN_COMMAND_SECONDS = 60.0
 CHECK_SECONDS = 30.0
 
@@ -324,8 +325,10 @@ class Edit:
 
 
 def _server_edit(client: Client, scope: str, command: list[str]) -> Edit:
-    names = client.user if scope == "user" else client.project
-    files = [(Path.home() if scope == "user" else Path.cwd()) / name for name in names]
+    names, base = (client.user, Path.home()) if scope == "user" else (client.project, Path.cwd())
+    if client.own is _claude and scope == "user":
+        base = Path(os.environ.get(CLAUDE_FOLDER) or base)
+    files = [base / name for name in names]
     file = next((each for each in files if each.exists()), files[0])
     entry, key = client.form(command), client.key
     if scope == "project" and file.name == ".mcp.json" and "type" not in entry:
@@ -364,7 +367,8 @@ def _changed(data: dict[str, Any], key: str, entry: Entry | None) -> dict[str, A
 
 
 def _hooks_edit(scope: str, command: list[str]) -> Edit:
-    file = (Path.home() if scope == "user" else Path.cwd()) / ".claude" / "settings.json"
+    own = os.environ.get(CLAUDE_FOLDER) if scope == "user" else None
+    file = Path(own or (Path.home() if scope == "user" else Path.cwd()) / ".claude") / "settings.json"
     line = " ".join(part if re.fullmatch(r"[\w@%+=:,./-]+", part) else json.dumps(part) for part in command)
     hook = {"hooks": [{"type": "command", "command": line, "timeout": 5}]}
 

@@ -1,0 +1,1 @@
+"""Judges that others wrote: a real client, and the protocol's official suites."""
