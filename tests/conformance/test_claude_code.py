@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,10 +127,8 @@ def claude(tmp_path: Path) -> Iterator[ClaudeCode]:
         found = ClaudeCode(tmp_path, model)
         found.perdure("install", "claude-code", "--hooks", "--user-id", "ana")
         yield found
-    try:
+    with suppress(OSError, ValueError, StopIteration):  # the test had no worker, or it has ended
         os.kill(found.worker, signal.SIGKILL)
-    except (OSError, ValueError, StopIteration):
-        pass  # the test had no worker, or it has ended
 
 
 def test_a_third_session_knows_what_the_second_corrected_without_a_tool_call(claude: ClaudeCode) -> None:
@@ -151,7 +150,9 @@ def test_a_memory_that_belongs_to_the_prompt_enters_with_it(claude: ClaudeCode) 
         for number in range(60):
             memory.add(f"Crate {number} holds {number} green bottles " + "with care " * 12, user_id="ana", infer=False)
         memory.add("The staging database is PostgreSQL 17", user_id="ana", infer=False)
-    eventually(lambda: "PostgreSQL 17" in added(claude.say("What is our staging database?")).get("UserPromptSubmit", ""))
+    eventually(
+        lambda: "PostgreSQL 17" in added(claude.say("What is our staging database?")).get("UserPromptSubmit", "")
+    )
     assert "PostgreSQL 17" not in text_of(claude.say("Hello there")["messages"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.domain.event import AddResult, HistoryRecord, MemoryEvent
 from perdure.domain.memory import MemoryItem
-from perdure.frontends.mcp.schema import ToolAnswer
+from perdure.frontends.mcp.tool import ToolAnswer
 
 TRUSTED = {"NOT": [{"quarantined": {"gte": ""}}]}
 """The filter for memories that may enter a prompt: a tool's answer enters one."""

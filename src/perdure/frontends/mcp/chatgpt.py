@@ -10,8 +10,7 @@ from perdure.domain.errors import NotFoundError
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import TRUSTED, WITHHELD
 from perdure.frontends.mcp.core import Query
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.prompting.quoting import one_line
 
 HITS = 10

@@ -24,7 +24,7 @@ from mcp_types.version import is_version_at_least
 from perdure.domain.memory import MemoryItem
 
 if TYPE_CHECKING:
-    from perdure.frontends.mcp.tool import AccessProvider, RequestContext, ToolCall
+    from perdure.frontends.mcp.access import AccessProvider, RequestContext
 
 LIFETIME_SECONDS = 600
 """How long a handle, or a question to the person, stays valid."""
@@ -89,29 +89,6 @@ class Consent:
             return False
         expected = self.handle(act, caller, items, until)
         return hmac.compare_digest(expected.encode(), handle.encode("utf-8", "replace")) and time.time() < until
-
-
-async def decide(
-    call: ToolCall, act: Act, items: Sequence[MemoryItem], confirm: str | None, *, note: str = ""
-) -> Decision | types.InputRequiredResult:
-    """Return the person's decision about an act, or the question that the client must put to them first.
-
-    `confirm` is the handle that the call carries, if it carries one; `note` ends the question.
-    """
-    caller, reply = call.access.caller, reply_of(call.params, act)
-    if confirm is not None:
-        return Decision.YES if call.consent.fits(confirm, act, caller, items) else Decision.MISMATCH
-    if reply is not None and call.consent.fits(call.params.request_state or "", act, caller, items):
-        return Decision.YES if is_yes(reply, act) else Decision.NO
-    if not can_ask(call.context):
-        return Decision.UNASKED
-    form = question(act, items, note)
-    if asks_by_answer(call.context):
-        return types.InputRequiredResult(
-            input_requests={act.name: types.ElicitRequest(params=form)},
-            request_state=call.consent.handle(act, caller, items),
-        )
-    return Decision.YES if await ask_now(call.context, form, act) else Decision.NO
 
 
 def can_ask(context: RequestContext) -> bool:

@@ -12,9 +12,8 @@ from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import ErasureReport
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import TRUSTED, Changed, Changes, Known, Named, Recorded
-from perdure.frontends.mcp.consent import Act, Decision, decide
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.consent import Act, Decision
+from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.prompting.quoting import estimate_tokens
 
 ASK = "Nothing is erased yet. Show this to the user; if they say yes, call forget again with `confirm` added."
@@ -66,7 +65,7 @@ async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.In
         return Forgotten(status="nothing_found", memories=[], places=[], note=NOTHING)
     copies = sum(place.count for place in planned.places)
     note = f"With them go {copies} stored copies: versions, history and the messages they came from." * bool(copies)
-    decision = await decide(call, ERASE, found, given.confirm, note=note)
+    decision = await call.decide(ERASE, found, given.confirm, note=note)
     if isinstance(decision, types.InputRequiredResult):
         return decision
     if decision is Decision.YES:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 
 MOST = 100
 """Relations or neighbours in an answer."""

@@ -20,8 +20,7 @@ from perdure.domain.errors import EmbeddingError, NotFoundError
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import TRUSTED
 from perdure.frontends.mcp.core import noted
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.curation.importers.server_memory import (
     ENTITY,
     OBSERVATION,

@@ -17,10 +17,9 @@ from perdure.domain.memory import MemoryItem
 from perdure.engine.read.overview import Overview
 from perdure.engine.requests import MAX_LIMIT
 from perdure.frontends.mcp.answers import TRUSTED, WITHHELD, Changes
-from perdure.frontends.mcp.consent import Act, Decision, decide
+from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.core import Query, Said, noted
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 
 DELETE_ALL = Act(
     name="delete_all",
@@ -172,7 +171,7 @@ async def delete_all(call: ToolCall, given: DeleteAllArguments) -> Told | types.
     items = (await call.memory.get_all(limit=MAX_LIMIT, include_past=True)).results
     if not items:
         return Told(message="There is nothing to delete.")
-    decision = await decide(call, DELETE_ALL, items, given.confirm)
+    decision = await call.decide(DELETE_ALL, items, given.confirm)
     if isinstance(decision, types.InputRequiredResult):
         return decision
     if decision is Decision.YES:

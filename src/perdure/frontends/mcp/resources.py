@@ -17,7 +17,7 @@ import mcp_types as types
 from perdure.domain.errors import InvalidInputError, NoGraphError, NotFoundError
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import TRUSTED, WITHHELD, Known, Recorded
-from perdure.frontends.mcp.schema import ToolAnswer
+from perdure.frontends.mcp.tool import ToolAnswer
 from perdure.pipeline.prompting.quoting import one_line
 
 if TYPE_CHECKING:

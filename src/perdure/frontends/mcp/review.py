@@ -14,10 +14,9 @@ from pydantic import Field
 from perdure.domain.errors import NotFoundError
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import WITHHELD
-from perdure.frontends.mcp.consent import Act, Decision, decide
+from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.core import Query
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import Tool, ToolCall
+from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.prompting.quoting import one_line
 
 LONGEST_QUOTE = 200
@@ -96,7 +95,7 @@ class Reviewed(ToolAnswer):
 async def trust(call: ToolCall, given: TrustArguments) -> Reviewed | types.InputRequiredResult:
     """Release a memory from quarantine after the person's yes."""
     item = await _existing(call, given.id)
-    decision = await decide(call, RELEASE, [item], given.confirm)
+    decision = await call.decide(RELEASE, [item], given.confirm)
     if isinstance(decision, types.InputRequiredResult):
         return decision
     if decision is Decision.YES:

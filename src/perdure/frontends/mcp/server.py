@@ -18,8 +18,9 @@ from perdure import __version__
 from perdure.domain.errors import ForbiddenError, InvalidInputError, PerdureError
 from perdure.frontends.faults import fault_of
 from perdure.frontends.mcp import resources
+from perdure.frontends.mcp.access import AccessProvider, RequestContext
 from perdure.frontends.mcp.consent import Consent
-from perdure.frontends.mcp.tool import AccessProvider, RequestContext, TeamCall, Tool, ToolCall
+from perdure.frontends.mcp.tool import TeamCall, Tool, ToolCall
 
 NAME = "perdure"
 INSTRUCTIONS = (

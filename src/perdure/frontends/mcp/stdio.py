@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from mcp.server.stdio import stdio_server
 
 from perdure.domain.errors import InvalidInputError
+from perdure.frontends.mcp.access import CallerAccess, RequestContext
 from perdure.frontends.mcp.consent import Consent
 from perdure.frontends.mcp.server import build_server
-from perdure.frontends.mcp.tool import CallerAccess, RequestContext, tools_of
+from perdure.frontends.mcp.tool import tools_of
 
 if TYPE_CHECKING:
     from perdure.domain.access import Role

@@ -10,8 +10,7 @@ from perdure.domain.access import Promotion
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.answers import WITHHELD
 from perdure.frontends.mcp.core import Query
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer
-from perdure.frontends.mcp.tool import TeamCall, Tool
+from perdure.frontends.mcp.tool import Arguments, TeamCall, Tool, ToolAnswer
 
 Level = Literal["EPHEMERAL", "WORKING", "VALIDATED", "CANONICAL", "PUBLIC"]
 Target = Literal["WORKING", "VALIDATED", "CANONICAL", "PUBLIC"]

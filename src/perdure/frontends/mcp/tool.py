@@ -1,54 +1,96 @@
-"""Tool: the declaration of one tool, and what its handler is given: the call, and what its caller may reach."""
+"""Tool: the declaration of one tool, its schemas, and the call that its handler is given."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
+from pydantic import BaseModel, ConfigDict
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from perdure.domain.errors import ConfigError
 from perdure.frontends.mcp import Profile
-from perdure.frontends.mcp.schema import Arguments, ToolAnswer, schema_of
+from perdure.frontends.mcp.consent import (
+    Act,
+    Consent,
+    Decision,
+    ask_now,
+    asks_by_answer,
+    can_ask,
+    is_yes,
+    question,
+    reply_of,
+)
 
 if TYPE_CHECKING:
+    from perdure.domain.memory import MemoryItem
     from perdure.frontends.library.memory import AsyncMemory
     from perdure.frontends.library.team import AsyncTeamMemory
-    from perdure.frontends.mcp.consent import Consent
-
-RequestContext = ServerRequestContext[Any, Any]
-"""One request, as the SDK describes it: the client, its revision of the protocol, and the HTTP request if any."""
+    from perdure.frontends.mcp.access import CallerAccess, RequestContext
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallerAccess:
-    """What one request may reach."""
+class Arguments(BaseModel):
+    """Arguments of a tool; unknown ones are rejected, which catches typos and scopes that a model makes up."""
 
-    memory: AsyncMemory
-    """A view that is limited to the caller's scope, so calls on it name no user."""
-    caller: str
-    """Identifies caller and scope; a confirmation is valid for the same one only."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class AccessProvider(Protocol):
-    """Decides what a request may reach. The scope comes from here, never from a tool's arguments."""
+class ToolAnswer(BaseModel):
+    """Answer of a tool; fields without a value are left out."""
 
-    def may_write(self, context: RequestContext) -> bool:
-        """Return whether the caller may change memories; the list of tools depends on it."""
+    model_config = ConfigDict(frozen=True)
 
-    def caller(self, context: RequestContext) -> str:
-        """Return the text that identifies the caller."""
+    def plain(self) -> dict[str, Any]:
+        """Return the answer as plain JSON values."""
+        return self.model_dump(mode="json", exclude_none=True)
 
-    async def open(self, context: RequestContext) -> CallerAccess:
-        """Return the caller's access, opening the memory at the first call; PerdureError if there is none."""
+    def as_text(self) -> str:
+        """Return the answer as text, for clients that do not read structured content."""
+        return json.dumps(self.plain(), ensure_ascii=False, separators=(",", ":"))
 
-    async def team(self, context: RequestContext) -> AsyncTeamMemory:
-        """Return the caller's team memory; PerdureError if the caller is in no team."""
+
+class _Compact(GenerateJsonSchema):
+    """Leaves out titles, the null of optional fields, and defaults of null."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        found = super().default_schema(schema)
+        if found.get("default", 0) is None:
+            del found["default"]
+        return found
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a model, with nested models written out where they are used."""
+    found = model.model_json_schema(schema_generator=_Compact)
+    parts = found.pop("$defs", {})
+    resolved = _resolved(found, parts)
+    assert isinstance(resolved, dict), "the schema of a model is an object"
+    return resolved
+
+
+def _resolved(value: Any, parts: dict[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_resolved(each, parts) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        return _resolved(parts[value["$ref"].rpartition("/")[2]], parts)
+    is_model = value.get("type") == "object"
+    left_out = ("title", "description") if is_model else ()
+    return {key: _resolved(each, parts) for key, each in value.items() if key not in left_out or isinstance(each, dict)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +112,28 @@ class ToolCall:
         """The name that the client gave itself, such as `claude-code`."""
         told = self.context.session.client_params
         return told.client_info.name if told is not None and told.client_info is not None else None
+
+    async def decide(
+        self, act: Act, items: Sequence[MemoryItem], confirm: str | None, *, note: str = ""
+    ) -> Decision | types.InputRequiredResult:
+        """Return the person's decision about an act, or the question that the client must put to them first.
+
+        `confirm` is the handle that the call carries, if it carries one; `note` ends the question.
+        """
+        if confirm is not None:
+            return Decision.YES if self.consent.fits(confirm, act, self.access.caller, items) else Decision.MISMATCH
+        reply, state = reply_of(self.params, act), self.params.request_state or ""
+        if reply is not None and self.consent.fits(state, act, self.access.caller, items):
+            return Decision.YES if is_yes(reply, act) else Decision.NO
+        if not can_ask(self.context):
+            return Decision.UNASKED
+        form = question(act, items, note)
+        if asks_by_answer(self.context):
+            return types.InputRequiredResult(
+                input_requests={act.name: types.ElicitRequest(params=form)},
+                request_state=self.consent.handle(act, self.access.caller, items),
+            )
+        return Decision.YES if await ask_now(self.context, form, act) else Decision.NO
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import typer
 
 from perdure.domain.errors import NotFoundError
 from perdure.frontends.cli import output
-from perdure.frontends.cli.commands.maintenance import marked
+from perdure.frontends.cli.commands.trust import marked
 from perdure.frontends.cli.input_messages import read_words
 from perdure.frontends.cli.open_memory import with_memory
 from perdure.frontends.cli.options import (

@@ -22,7 +22,7 @@ from perdure.frontends.server.state import Service
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from perdure.frontends.mcp.tool import CallerAccess, RequestContext
+    from perdure.frontends.mcp.access import CallerAccess, RequestContext
 
 PATHS = ("/mcp", "/mcp/{user_id}", "/mcp/{user_id}/{project_id}")
 METHODS = ["GET", "POST", "DELETE"]
@@ -46,7 +46,7 @@ class HttpAccess:
 
     async def open(self, context: RequestContext) -> CallerAccess:
         """Return the access; ScopeError if neither credentials nor path name an owner."""
-        from perdure.frontends.mcp.tool import CallerAccess
+        from perdure.frontends.mcp.access import CallerAccess
 
         personal = self._personal(_request(context))
         if not any(getattr(personal.walls, axis) for axis in OWNER_FIELDS):

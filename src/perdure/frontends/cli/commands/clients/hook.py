@@ -13,7 +13,7 @@ import typer
 
 from perdure.domain.errors import ScopeError
 from perdure.domain.scope import Scope
-from perdure.frontends.cli.commands.clients.scope import AgentOption, ProjectOption, RunOption, UserOption
+from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.options import PathOption, folder
 
 DEADLINE_SECONDS = 0.9

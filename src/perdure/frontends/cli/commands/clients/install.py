@@ -23,7 +23,7 @@ from urllib.parse import quote
 import typer
 
 from perdure.domain.errors import InvalidInputError, PerdureError
-from perdure.frontends.cli.commands.clients.scope import AgentOption, ProjectOption, RunOption, UserOption
+from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.options import DEFAULT_FOLDER, JsonOption, PathOption, folder
 from perdure.frontends.cli.output import note, print_json, print_text
 
@@ -326,8 +326,7 @@ class Edit:
 
 def _server_edit(client: Client, scope: str, command: list[str]) -> Edit:
     names, base = (client.user, Path.home()) if scope == "user" else (client.project, Path.cwd())
-    if client.own is _claude and scope == "user":
-        base = Path(os.environ.get(CLAUDE_FOLDER) or base)
+    base = Path(os.environ.get(CLAUDE_FOLDER) or base) if client.own is _claude and scope == "user" else base
     files = [base / name for name in names]
     file = next((each for each in files if each.exists()), files[0])
     entry, key = client.form(command), client.key

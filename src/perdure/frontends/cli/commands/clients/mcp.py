@@ -13,7 +13,7 @@ import typer
 from perdure.domain.access import Role
 from perdure.domain.errors import InvalidInputError, ScopeError
 from perdure.domain.scope import Scope
-from perdure.frontends.cli.commands.clients.scope import AgentOption, ProjectOption, RunOption, UserOption
+from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.open_memory import read_settings
 from perdure.frontends.cli.options import PathOption, folder
 from perdure.frontends.mcp import Profile
