@@ -62,11 +62,6 @@ class AsyncTeamMemory(AsyncClosing):
         self._is_own = True
         return self
 
-    @property
-    def name(self) -> str:
-        """The team's name."""
-        return self._member.team
-
     async def upsert(self, item: Mapping[str, Any]) -> str:
         """Store `content` with all of the seven tags, replacing an item with the same source; return the id.
 

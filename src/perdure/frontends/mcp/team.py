@@ -82,7 +82,7 @@ class Upserted(ToolAnswer):
 
 async def team_upsert(call: TeamCall, given: UpsertArguments) -> Upserted:
     """Store a team's memory, or replace the one of the same source."""
-    item = {**given.model_dump(), "team_scope": call.team.name, "validation_status": "pending"}
+    item = {**given.model_dump(), "team_scope": call.team._member.team, "validation_status": "pending"}
     return Upserted(id=await call.team.upsert(item))
 
 

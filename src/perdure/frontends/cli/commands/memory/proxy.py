@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdure.backends import registry
-from perdure.backends.embedders.openai import MODELS
-from perdure.backends.http.upstream import HttpUpstream
-from perdure.domain.errors import ConfigError, InvalidInputError, UpstreamError
-from perdure.domain.text.readable import shown
+from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.frontends.cli.commands import proxy as proxying
 from perdure.frontends.cli.commands import serve
 from perdure.frontends.cli.commands.memory.add import DEFAULT_FOLDER, GitOption, MemoryPathOption
@@ -22,47 +16,9 @@ from perdure.frontends.cli.commands.serve import HostOption, OpenOption, PortOpt
 from perdure.frontends.cli.open_memory import CONFIG_FILE
 from perdure.frontends.cli.options import JsonOption
 from perdure.frontends.cli.output import note
-from perdure.frontends.library.memory_client_settings import is_served
 
 if TYPE_CHECKING:
     from perdure.engine.config.config import MemoryConfig
-
-
-PATIENCE = 120.0  # seconds that the server has to embed one word; it may have to load the model first
-
-
-def length_of(folder: Path, model: str, base_url: str, api_key: str | None) -> int | None:
-    """Return the vector length of a server's model; None if it is a well-known model, or runs locally.
-
-    The folder's stored vectors are checked before the server is asked. ConfigError if neither helps.
-    """
-    if model in MODELS or not is_served(model):
-        return None
-    stored: int | None = registry.build("vector_stores", "markdown", {"path": folder}).stored_dimension("memories")
-    return stored or asyncio.run(_asked(model, base_url, api_key))
-
-
-async def _asked(model: str, base_url: str, api_key: str | None) -> int:
-    upstream = HttpUpstream(base_url, api_key=api_key)
-    headers = {"Content-Type": "application/json"}
-    if upstream.authorization is not None:
-        headers["Authorization"] = upstream.authorization
-    body = json.dumps({"model": model, "input": ["length"]}).encode()
-    try:
-        async with asyncio.timeout(PATIENCE):
-            answer = await upstream.send("POST", "/v1/embeddings", headers=headers, body=body)
-            said = json.loads(await answer.read())
-            return len(said["data"][0]["embedding"])
-    except (UpstreamError, TimeoutError, ValueError, KeyError, IndexError, TypeError, RecursionError):
-        raise ConfigError(
-            f"the server of the embedding model {shown(model)} does not say how long its vectors are: is it there, "
-            "and has it the model? --embedding-dimensions tells without asking",
-            field="embedding_model",
-            value=model,
-        ) from None
-    finally:
-        await upstream.close()
-
 
 EMBEDDING_MODEL = "text-embedding-3-small"
 MAX_ENTRIES = 500  # defaults of this command that differ from perdure's own
@@ -201,7 +157,7 @@ def proxy(
         )
     serve.begin()
     # Heavy: pydantic; `perdure --help` must not wait for it.
-    from perdure.frontends.cli.commands.memory.proxy import length_of
+    from perdure.frontends.cli.vector_length import length_of
     from perdure.frontends.library.memory_client_settings import client_config, embedder_settings
 
     gateway = {
