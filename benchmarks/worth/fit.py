@@ -51,7 +51,7 @@ def collect(turns: Sequence[Turn], sentence_weights: Mapping[str, float]) -> dic
     found = {model: Examples() for model in MODELS}
     turn: Turn | None = None
 
-    def judge(model: str, text: str, features: Mapping[str, float]) -> float:
+    def judge(model: str, text: str, beside: str, features: Mapping[str, float]) -> float:
         assert turn is not None, "a message is being looked at"
         examples = found[model]
         examples.features.append(features)
@@ -187,7 +187,9 @@ def main() -> int:
         arguments.out.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
     if arguments.held:
         print(f"\nrules alone  {kept(held_turns, rules_alone)}")
-        print(f"by weights   {kept(held_turns, lambda model, text, features: probability(fitted[model], features))}")
+        print(
+            f"by weights   {kept(held_turns, lambda model, _text, _beside, found: probability(fitted[model], found))}"
+        )
     return 0
 
 

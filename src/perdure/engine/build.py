@@ -55,7 +55,7 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         raise ConfigError(
             f'rewrite is "{config.rewrite}", but no llm is configured', field="rewrite", value=config.rewrite
         )
-    curator = cache(_curator(config, llm))
+    curator = cache(_curator(config, llm, embedder))
     extractor = llm if config.chosen_curator == "llm" else None
     if config.extraction_llm is not None:
         extractor = registry.build("llms", config.extraction_llm.provider, config.extraction_llm.config)
@@ -152,20 +152,23 @@ def build_ledger(config: MemoryConfig) -> Ledger:
     return ledger
 
 
-def _curator(config: MemoryConfig, llm: LLM | None) -> Callable[[], Curator]:
+def _curator(config: MemoryConfig, llm: LLM | None, embedder: Embedder) -> Callable[[], Curator]:
     """Return the curator's factory; its rules or prompts are imported with the first write."""
     if config.chosen_curator == "rules":
-        return partial(_by_rules, config)
+        return partial(_by_rules, config, embedder)
     if llm is None or config.llm is None:
         raise ConfigError('curator is "llm", but no llm is configured', field="curator", value="llm")
     return partial(_by_model, llm, label=_label(config.llm), **_asked(config))
 
 
-def _by_rules(config: MemoryConfig) -> Curator:
+def _by_rules(config: MemoryConfig, embedder: Embedder) -> Curator:
     from perdure.engine.write.curator import RulesCurator
 
     return RulesCurator(
-        config.reading_limit, keeps_words=config.episodes != "off", takes_notes=config.episodes == "notes"
+        config.reading_limit,
+        keeps_words=config.episodes != "off",
+        takes_notes=config.episodes == "notes",
+        judge=embedder.judge,
     )
 
 

@@ -29,6 +29,9 @@ class PlainCurator:
             decided.append([Decision(event=event, text=fact.text, target=same[0] if same else None, rule="plain")])
         return Judgement(decided)
 
+    async def renewed(self, *_: Any) -> tuple[str, ...]:
+        return ()
+
 
 def key_of(text: str) -> str:
     return text.partition("=")[0]

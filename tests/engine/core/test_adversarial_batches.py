@@ -31,6 +31,9 @@ class Named:
         self.seen += [len(near) for near in neighbours]
         return Judgement([self.decisions.get(fact.text, [Decision(event="ADD", text=fact.text)]) for fact in facts])
 
+    async def renewed(self, *_: Any) -> tuple[str, ...]:
+        return ()
+
 
 class Reader(Named):
     """The same, which reads each phrase between commas as a fact."""

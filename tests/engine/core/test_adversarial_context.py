@@ -141,7 +141,7 @@ def test_newer_stands_before_older_where_both_answer_as_well(
         item("", number, tuple(str(older) for newer, older in links if newer == number), 1 - rank * gap)
         for rank, number in enumerate(order)
     ]
-    result = newer_first(items, lambda newer, older: True)
+    result = newer_first(items)
     place = {each.id: position for position, each in enumerate(result)}
     own = {each.id: each.score for each in items}
     assert {each.id: each.score for each in result} == own, "a score is never another item's"

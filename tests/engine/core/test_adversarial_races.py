@@ -285,7 +285,7 @@ class Asks(RulesCurator):
         await run_blocking(ask)
         return Judgement([[] for _ in facts])
 
-memory._engine.kernel.curator = Asks(1000, keeps_words=True, takes_notes=False)
+memory._engine.kernel.curator = Asks(1000, keeps_words=True, takes_notes=False, judge=lambda: None)
 async def main():
     task = asyncio.create_task(memory.add_facts(["User likes tea"], user_id="ana"))
     while not asking.is_set():

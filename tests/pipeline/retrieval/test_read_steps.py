@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.pipeline.prompting.context_block import quote, render
 from perdure.pipeline.prompting.quoting import estimate_tokens, strip_injected
@@ -90,42 +89,39 @@ def test_a_block_that_was_cut_off_goes_to_its_end() -> None:
     assert "Turku" not in strip_injected(f"hi {block[:-20]}")
 
 
-def _of_one_matter(newer: MemoryItem, older: MemoryItem) -> bool:
-    return True
-
-
 def test_newer_stands_before_older() -> None:
     old, new, other = item(memory="old", score=0.9), item(memory="new", score=0.7), item(memory="other", score=0.8)
     linked = new.with_(older=(old.id,))
-    found = newer_first([old, other, linked], _of_one_matter)
+    found = newer_first([old, other, linked])
     assert [each.memory for each in found] == ["new", "old", "other"]
     assert [each.score for each in found] == [0.7, 0.9, 0.8], "every item keeps its own score"
-    assert newer_first([linked, old], _of_one_matter) == [linked, old]
+    assert newer_first([linked, old]) == [linked, old]
 
 
 def test_a_newer_one_that_answers_less_well_stays_where_it_is() -> None:
-    old, new = item(memory="old", score=0.9), item(memory="new", score=0.5)
+    old, new = item(memory="old", score=0.9), item(memory="new", score=0.4)
     linked = new.with_(older=(old.id,))
-    assert newer_first([old, linked], _of_one_matter) == [old, linked]
+    assert newer_first([old, linked]) == [old, linked]
 
 
-def test_a_link_between_two_matters_moves_nothing() -> None:
-    old, new = item(memory="User is allergic to nuts", score=0.9), item(memory="User's dog is Rex", score=0.89)
-    linked = new.with_(older=(old.id,))
-    assert newer_first([old, linked], lambda newer, older: False) == [old, linked]
+def test_what_was_replaced_comes_last_where_it_is_asked_how_things_stand() -> None:
+    old, new = item(memory="old", score=0.9), item(memory="new", score=0.85)
+    items = [old, item(memory="other", score=0.5), new.with_(older=(old.id,))]
+    assert [each.memory for each in newer_first(items)] == ["new", "old", "other"]
+    assert [each.memory for each in newer_first(items, of_now=True)] == ["new", "other", "old"]
 
 
 def test_a_link_to_what_was_told_later_moves_nothing() -> None:
     old, new = item(memory="old", score=0.9), item(memory="new", score=0.89)
     early = new.with_(older=(old.id,), told_at="2020-01-01T00:00:00+00:00")
     late = old.with_(told_at="2021-01-01T00:00:00+00:00")
-    assert newer_first([late, early], _of_one_matter) == [late, early]
+    assert newer_first([late, early]) == [late, early]
 
 
 def test_links_in_a_circle_move_nothing() -> None:
     old, new = item(memory="old", score=0.9), item(memory="new", score=0.89)
     circle = [old.with_(older=(new.id,)), new.with_(older=(old.id,))]
-    assert newer_first(circle, _of_one_matter) == circle
+    assert newer_first(circle) == circle
 
 
 @given(st.text(), st.text())

@@ -109,6 +109,58 @@ def build_graph(weights: Weights, precision: Precision = "fp32", *, packed: bool
     return bytes(model.SerializeToString())
 
 
+JUDGEMENTS = ("relation", "sentence", "fact")
+"""The outputs of a graph of judgements, each with a row of probabilities for each pair."""
+PAIRED = ("states", "apart", "first", "second")
+"""The inputs of a graph of judgements for b pairs of s tokens: word and position embeddings added up, float32
+[b, s, 384]; 0 for a token and `MASKED` for padding, float32 [b, 1, 1, s]; and the share of each token in the mean of
+the first and of the second text, float32 [b, 1, s]."""
+
+
+def build_judge(weights: Weights) -> bytes:
+    """Return the serialised ONNX model of judgements: `PAIRED` in, `JUDGEMENTS` out.
+
+    `weights` are the encoder's with the trained layers in place of its upper ones, and a linear output for each
+    judgement over the means of the two texts' tokens, side by side.
+    """
+    from onnx import TensorProto, checker, helper  # heavy driver: on first use only
+
+    graph = _Int8Writer(weights)
+    states = graph.norm("states", "embeddings.LayerNorm")
+    layer = 0
+    while f"encoder.layer.{layer}.output.dense.weight" in weights:
+        states = _feed_forward(graph, _attend(graph, states, "apart", layer), layer)
+        layer += 1
+    means = [graph.add("Squeeze", graph.add("MatMul", share, states), graph.ints(1)) for share in ("first", "second")]
+    pooled = graph.add("Concat", *means, axis=-1)
+    for judgement in JUDGEMENTS:
+        graph.add("Softmax", graph.linear(pooled, judgement), axis=-1, output=judgement)
+    shapes: list[list[int | str]] = [
+        ["pairs", "tokens", HIDDEN], ["pairs", 1, 1, "tokens"], ["pairs", 1, "tokens"], ["pairs", 1, "tokens"],
+    ]  # fmt: skip
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "judgements",
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                for name, shape in zip(PAIRED, shapes, strict=True)
+            ],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, ["pairs", len(weights[f"{name}.bias"])])
+                for name in JUDGEMENTS
+            ],
+            list(graph.constants.values()),
+        ),
+        producer_name="perdure",
+        producer_version=str(GRAPH_VERSION),
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(RUNTIME_DOMAIN, 1)],
+        ir_version=IR_VERSION,
+    )
+    checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
 class _Writer:
     """Collects nodes and constants; every method returns the name of the tensor that it adds."""
 

@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.domain.fact import PairJudge
+
 HINT = ": use embed() for one text"  # the advice to callers that give one text instead of a list
 
 
@@ -54,6 +56,10 @@ class Embedder(ABC):
     def score(self, similarity: float) -> float:
         """Convert a cosine to a score in [0, 1] that means the same for all embedders; else max(0, cosine)."""
         return min(1.0, max(0.0, similarity))
+
+    def judge(self) -> PairJudge | None:
+        """Return the judge that shares this embedder's model, or None; loads it, which may take half a second."""
+        return None
 
     async def close(self) -> None:
         """Release all resources."""

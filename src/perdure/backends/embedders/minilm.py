@@ -26,9 +26,11 @@ from perdure.backends.embedders._minilm_graph import (
     PACKED,
     Precision,
     build_graph,
+    build_judge,
     read_weights,
 )
 from perdure.backends.embedders.base import HINT, Embedder
+from perdure.backends.embedders.judge import Embeddings, Judge, judge_weights, trained_digest
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http.resumed_download import Progress, RemoteFile, check_address, fetch_files, user_cache_dir
 from perdure.backends.shared.calibration import Calibration
@@ -144,6 +146,7 @@ SLOWER = ("SkipLayerNormFusion",)
 """Optimizers of ONNX Runtime that make our graph a tenth slower (1.32, on a CPU: the fused operator is slow there)."""
 _log = logging.getLogger("perdure.embedders")
 _encoders: WeakValueDictionary[tuple[object, ...], Encoder] = WeakValueDictionary()
+_judges: WeakValueDictionary[tuple[object, ...], Judge] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
@@ -219,6 +222,19 @@ def shared_encoder(files: ModelFiles, cache_dir: Path | None, threads: int, prec
         return encoder
 
 
+def shared_judge(files: ModelFiles, cache_dir: Path | None, threads: int) -> Judge:
+    """Return the judge beside these weights, loaded once per process while in use: it takes about 60 MB."""
+    key = ("judge", files, files.weights.stat().st_mtime_ns, threads)
+    with _loading:
+        judge = _judges.get(key)
+        if judge is None:
+            digest = f"{fingerprint(files.weights, cache_dir)[:16]}-{trained_digest()[:8]}"
+            cached = cache_dir / f"{FOLDER}-judge-{digest}-v{GRAPH_VERSION}.onnx" if cache_dir else None
+            session = _start(cached, lambda: build_judge(judge_weights(read_weights(files.weights))), threads)
+            judge = _judges[key] = Judge(session, _load_tokenizer(files.tokenizer), Embeddings.read(files.weights))
+        return judge
+
+
 def _after_fork() -> None:
     """Make a new lock in a forked child, because a thread of the parent may have held the old one."""
     global _loading  # noqa: PLW0603 - there is one lock for a process, and this is a new process
@@ -238,13 +254,19 @@ def _open_session(files: ModelFiles, cache_dir: Path | None, threads: int, preci
     if files.is_graph:
         return start_session("minilm", str(files.weights), threads)
     cached = graph_file(files, cache_dir, precision) if cache_dir else None
+    # In int8 the last bit of a sum may decide how a state is rounded: the company in a row would show in the vector.
+    packed = precision == "fp32"
+    return _start(cached, lambda: build_graph(read_weights(files.weights), precision, packed=packed), threads)
+
+
+def _start(cached: Path | None, build: Callable[[], bytes], threads: int) -> Session:
+    """Start a session of the cached graph, or of a newly built one, which is cached."""
     if cached and cached.is_file():
         try:
             return start_session("minilm", str(cached), threads, without=SLOWER)
         except EmbeddingError as error:
             _log.warning("the cached graph %s is damaged and is built again: %s", cached, error)
-    # In int8 the last bit of a sum may decide how a state is rounded: the company in a row would show in the vector.
-    graph = build_graph(read_weights(files.weights), precision, packed=precision == "fp32")
+    graph = build()
     if cached:
         _write_whole(cached, graph)
     return start_session("minilm", graph, threads, without=SLOWER)
@@ -349,6 +371,7 @@ class MiniLMEmbedder(Embedder):
         self._settings = settings
         self._cache_dir = settings.cache_dir.expanduser() if settings.cache_dir else user_cache_dir()
         self._encoder: Encoder | None = None
+        self._judge: Judge | None = None
         if settings.path and (files := self._find()):
             self._check_precision(files)
 
@@ -414,8 +437,16 @@ class MiniLMEmbedder(Embedder):
             target = cache_dir / FOLDER
         return download(target, progress, base_url=base_url, timeout=timeout)
 
+    def judge(self) -> Judge | None:
+        """Return the judge that reads with these weights; None for a graph of one's own, or other weights."""
+        if self._judge is None and self.unavailable() is None:
+            files = self._find()
+            if files is not None and not files.is_graph and not _missing("onnx", "safetensors"):
+                self._judge = shared_judge(files, self._cache_dir, self._settings.threads)
+        return self._judge
+
     async def close(self) -> None:
-        self._encoder = None
+        self._encoder = self._judge = None
 
     def _load(self) -> Encoder:
         encoder = self._encoder

@@ -25,7 +25,6 @@ from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.engine.read.fused import FusedMatches, FusedSearch
 from perdure.engine.read.profile import Profile
 from perdure.engine.requests import Query
-from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
 from perdure.pipeline.prompting.context_block import quote, render_context
 from perdure.pipeline.prompting.quoting import fingerprint
 from perdure.pipeline.retrieval.fusion import adaptive_threshold
@@ -285,6 +284,7 @@ def _told(window: Any) -> dict[str, Any]:
     }
 
 
+FURTHER = 5  # memories beyond the limit among which the newer one of a result is looked for
 RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
 CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts
 
@@ -347,7 +347,7 @@ class ReadPath:
         scopes = [query.scope] if query.also in (None, query.scope) else [query.scope, query.also]
         withins = [self._within(replace(query, scope=scope, trusted=False)) for scope in scopes]
         async with background(self._reach(query, text)) as reaching:
-            results = newer_first(await search(query, text, *withins), _same_matter)
+            results = newer_first(await search(query, text, *withins))
             if query.explain:
                 results = [item.with_(explanation=explain_similarity(item, text, query)) for item in results]
             results = await self._with_related(query, text, results, await reaching, warnings)
@@ -362,7 +362,7 @@ class ReadPath:
     async def _by_fusion(self, query: Query, text: str) -> SearchResult:
         warnings: list[str] = []
         past = None if query.include_past else self._within(query, include_past=True)
-        asked = replace(query, limit=max(query.limit, RERANKED)) if query.rerank else query
+        asked = replace(query, limit=max(query.limit, RERANKED) if query.rerank else query.limit + FURTHER)
         async with background(self._reach(query, text)) as reaching:
             found = await self._fused(asked, text, self._within(query), past)
             items = [found.item(number, _shown) for number in range(len(found.points))]
@@ -372,8 +372,9 @@ class ReadPath:
                     for number, item in enumerate(items)
                 ]
             if query.rerank:
-                items = (await self._reranked(text, items, warnings))[: query.limit]
-            results = newer_first(_worth_showing(items, query.threshold), _same_matter)
+                items = await self._reranked(text, items, warnings)
+            ordered = newer_first(_worth_showing(items, query.threshold), of_now=found.question.of_now)
+            results = ordered[: query.limit]
             coverage = found.coverage(results)
             results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
@@ -520,11 +521,6 @@ def _worth_showing(items: list[MemoryItem], threshold: float | None) -> list[Mem
     best = max((item.score or 0.0 for item in items), default=0.0)
     floor = FAINT * best if threshold is None else threshold
     return [item for item in items if (item.score or 0.0) >= floor]
-
-
-def _same_matter(newer: MemoryItem, older: MemoryItem) -> bool:
-    """Whether a newer memory may have replaced an older one: both give one attribute of one subject."""
-    return of_one_attribute(newer.memory, older.memory)
 
 
 def _calling(named: LLMConfig | None) -> Calling:

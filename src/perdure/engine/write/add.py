@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec
 
 from perdure.backends.blocking import run_blocking
@@ -332,7 +332,7 @@ class WritePath:
     async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
         """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""
         kernel = self._kernel
-        await _take_notes(plan, [each for each in sourced if each.fact.kind == NOTES])
+        await self._take_notes(plan, [each for each in sourced if each.fact.kind == NOTES])
         sourced = [each for each in sourced if each.fact.kind != NOTES]
         known = await plan.neighbourhood.same_text(
             text_hash(each.fact.text) for each in sourced if not each.fact.forget
@@ -372,12 +372,38 @@ class WritePath:
         answers = self._kernel.answers(plan.context.scope)
         judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)
         plan.warnings += judged.warnings
+        decided = [
+            [await self._linked(plan, each, decision) for decision in decisions]
+            for each, decisions in zip(batch, judged.decisions, strict=True)
+        ]
         if not banded:
-            return judged.decisions
+            return decided
         return [
             [_by_bands(each.fact, plan.context.type, decision, neighbours) for decision in decisions]
-            for each, neighbours, decisions in zip(batch, near, judged.decisions, strict=True)
+            for each, neighbours, decisions in zip(batch, near, decided, strict=True)
         ]
+
+    async def _take_notes(self, plan: ChangeSet, notes: Sequence[SourcedFact]) -> None:
+        """Add notes, each text once, linked to what they most likely replace."""
+        if not notes:
+            return
+        known = set(await plan.neighbourhood.same_text((text_hash(each.fact.text) for each in notes), noted=True))
+        for each in notes:
+            if (hash := text_hash(each.fact.text)) not in known:
+                known.add(hash)
+                plan.take_note(each, await self._renewed(plan, each, facts=True))
+
+    async def _linked(self, plan: ChangeSet, sourced: SourcedFact, decision: Decision) -> Decision:
+        """Return the decision with links to the notes that what it stores most likely replaces."""
+        if decision.event not in ("ADD", "UPDATE") or sourced.fact.hedged:
+            return decision
+        renewed = await self._renewed(plan, sourced, facts=False)
+        return replace(decision, links=(*decision.links, *renewed)) if renewed else decision
+
+    async def _renewed(self, plan: ChangeSet, sourced: SourcedFact, *, facts: bool) -> tuple[str, ...]:
+        """Return the notes, and facts if asked, said earlier that a statement most likely replaces."""
+        find = partial(plan.neighbourhood.said_before, sourced.vector, sourced.told_at, facts=facts)
+        return await self._kernel.curator.renewed(sourced.fact.text, find)
 
     async def _stand(self, ids: Sequence[str]) -> bool:
         """Whether all of the messages still exist and none was withdrawn."""
@@ -410,17 +436,6 @@ class WritePath:
         return [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
-
-
-async def _take_notes(plan: ChangeSet, notes: Sequence[SourcedFact]) -> None:
-    """Add notes, each text once."""
-    if not notes:
-        return
-    known = set(await plan.neighbourhood.same_text((text_hash(each.fact.text) for each in notes), noted=True))
-    for each in notes:
-        if (hash := text_hash(each.fact.text)) not in known:
-            known.add(hash)
-            plan.take_note(each)
 
 
 async def _suspected(messages: Sequence[Message]) -> list[str | None]:

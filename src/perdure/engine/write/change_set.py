@@ -119,6 +119,8 @@ RULES_NEIGHBOURS = 15
 """Most similar memories given to the rules, for which more cost nothing."""
 FORGET_NEIGHBOURS = 40
 """Most similar memories examined for a request to forget, which may mean several."""
+RENEWABLE = 6
+"""Nearest earlier statements among which it is looked for what a new one replaces."""
 SAME_SLOT = 10
 """Memories of the same subject and attribute that are examined however different their words are."""
 HASHES_AT_ONCE = 200
@@ -156,6 +158,15 @@ class Neighbourhood:
         return sorted(
             [*stored, *fresh], key=lambda near: -2.0 if near.similarity is None else near.similarity, reverse=True
         )
+
+    async def said_before(self, vector: Vector | None, moment: str, *, facts: bool) -> list[Neighbour]:
+        """Return trusted notes of the store, and facts if asked, said before a moment and near in meaning."""
+        if vector is None:
+            return []
+        kinds: Filter = Or((self._within, self._noted)) if facts else self._noted
+        hits = await self._store.search(self._collection, vector, RENEWABLE, all_of(kinds, TRUSTED))
+        found = [Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=hit.score) for hit in hits]
+        return [each for each in found if each.item.told_at < moment and each.item.id not in self._gone]
 
     async def same_text(self, hashes: Iterable[str], *, noted: bool = False) -> dict[str, MemoryItem]:
         """Return facts (or notes) of the store whose text has one of the hashes, preferring trusted ones."""
@@ -338,13 +349,14 @@ class ChangeSet:
             )
         )
 
-    def take_note(self, sourced: SourcedFact) -> None:
-        """Add a sentence as the user said it: nothing is compared with it, and no event tells of it."""
+    def take_note(self, sourced: SourcedFact, renewed: tuple[str, ...]) -> None:
+        """Add a sentence as the user said it, linked to what it most likely replaces; no event tells of it."""
         moment, id = self.kernel.clock.tick(), new_id()
         item = replace(
             self._row(sourced, sourced.fact.text, id, moment),
             kind=NOTES,
             derived_from=sourced.sources,
+            older=renewed,
         )
         self.notes += 1
         self.vectors[id] = sourced.vector

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.llms.base import LLM, LLMRequest, RequestLLM, ToolAnswer
-from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.errors import PerdureError
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, never_fail
@@ -21,7 +23,10 @@ from perdure.pipeline.curation.llm.extraction import extract_facts
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import beginning, read_messages, scoped_contexts
+from perdure.pipeline.curation.rules.extraction.worth import learned
 from perdure.pipeline.curation.rules.reconciliation import decide
+
+_log = logging.getLogger("perdure.curator")
 
 # The cache of a language model's valid answers: the same question in one scope is asked once.
 
@@ -129,6 +134,10 @@ class Judgement:
     warnings: list[str] = field(default_factory=list)
 
 
+Earlier = Callable[[], Awaitable[Sequence[Neighbour]]]
+"""Finds the statements near a new one that were made before it."""
+
+
 class Curator(Protocol):
     """Extracts facts from messages, and decides each against the memories near it."""
 
@@ -145,14 +154,30 @@ class Curator(Protocol):
     ) -> Judgement:
         """Decide about the facts."""
 
+    async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
+        """Return the ids of those earlier statements that a new one most likely replaces; none in doubt."""
+
+
+COMPARED = 5
+"""Nearest statements beside which a new one is judged: each takes some 5 ms of processor time."""
+COMPARED_NEAR = 0.3
+"""Cosine from which a statement is judged: three quarters of what is replaced in unread dialogues is nearer."""
+
 
 class RulesCurator:
-    """Extracts and decides by rules: no model, no key, no network."""
+    """Extracts and decides by rules: no language model, no key, no network.
+
+    `judge` makes the learned judge of two statements, if the embedder has one; without it structure and likeness alone
+    tell what a fact replaces.
+    """
 
     one_at_a_time = True
     asks_again = False
 
-    def __init__(self, limit: int, *, keeps_words: bool, takes_notes: bool) -> None:
+    def __init__(
+        self, limit: int, *, keeps_words: bool, takes_notes: bool, judge: Callable[[], PairJudge | None]
+    ) -> None:
+        self._make_judge = judge
         self._contexts = scoped_contexts()
         self._limit = limit
         self._takes_notes = takes_notes
@@ -178,7 +203,9 @@ class RulesCurator:
                 )
         with never_fail("no facts were extracted, the messages are kept", warnings):
             contexts = self._contexts.of(request.answers.scope)
-            found = await run_blocking(read_messages, fresh, now=request.now, context=earlier, contexts=contexts)
+            found = await run_blocking(
+                read_messages, fresh, now=request.now, context=earlier, contexts=contexts, judge=learned(self._judge)
+            )
             kept = [*found.facts, *(found.notes if self._takes_notes else ())]
             reading.facts = [fact.moved(read_before) for fact in kept]
             reading.unread = False
@@ -195,11 +222,37 @@ class RulesCurator:
             for fact, near in zip(facts, neighbours, strict=True):
                 decisions = [Decision(event="ADD", text=fact.text, rule="undecided")]
                 with never_fail("a fact was added without being reconciled", judgement.warnings):
-                    decisions = decide(fact, near)
+                    decisions = decide(fact, near if fact.forget else self._related(fact.text, near))
                 judgement.decisions.append(decisions)
 
         await run_blocking(every)
         return judgement
+
+    async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
+        """Return what the judge says is replaced; without a judge nothing is."""
+        if await run_blocking(self._judge) is None:
+            return ()
+        related = await run_blocking(self._related, text, await find())
+        return tuple(each.item.id for each in related if each.relation is not None and each.relation.renews)
+
+    def _judge(self) -> PairJudge | None:
+        """Return the learned judge; a failure is logged, and the rules go on without it."""
+        try:
+            return self._make_judge()
+        except PerdureError as error:
+            _log.warning("there is no learned judge: %s", error)
+            return None
+
+    def _related(self, text: str, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
+        """Return the memories, the nearest ones with how the statement stands to them."""
+        compared = [each for each in near if each.similarity is not None and each.similarity >= COMPARED_NEAR]
+        compared = sorted(compared, key=lambda each: -(each.similarity or 0.0))[:COMPARED]
+        judge = self._judge() if compared else None
+        if judge is None:
+            return near
+        relations = judge.relations([(text, each.item.memory) for each in compared])
+        told = {each.item.id: relation for each, relation in zip(compared, relations, strict=True)}
+        return [replace(each, relation=told.get(each.item.id)) for each in near]
 
 
 class LLMCurator:
@@ -271,6 +324,10 @@ class LLMCurator:
         if not outcome.warnings:
             await llm.good()
         return Judgement(outcome.decisions, outcome.warnings)
+
+    async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
+        """Return nothing: what replaces what is the model's to say."""
+        return ()
 
     async def _one(self, fact: Fact, near: Sequence[Neighbour], answers: Answers) -> Outcome:
         llm = RememberingLLM(self._llm, self._label, answers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -159,37 +159,38 @@ def _check_days(days: float, field: str) -> None:
         raise InvalidInputError(f"{field} must be above 0 days, not {days!r}", field=field, value=days)
 
 
-ABOUT_EQUAL = 0.75
+ABOUT_EQUAL = 0.5
 """Share of another's score from which a memory answers a question about as well; what scores less answers another."""
 
-SameMatter = Callable[[MemoryItem, MemoryItem], bool]
-"""Whether a newer memory and an older one speak of one attribute of one subject."""
 
-
-def newer_first(items: Sequence[MemoryItem], same_matter: SameMatter) -> list[MemoryItem]:
+def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False) -> list[MemoryItem]:
     """Return the items, best first, with newer ones before those that they may have replaced, if both answer as well.
 
-    An item moves up past items that score about as much, but not past one that replaced it. Items keep their scores, so
-    the scores of such a pair may rise. A link counts only between items about one matter of which the newer was not
-    said first; circular links count as none.
+    An item moves up past items that score about as much, but not past one that replaced it. Where the question asks how
+    things stand (`of_now`), what was replaced comes after all else. Items keep their scores, so the scores of such a
+    pair may rise. A link counts only to an item that was not said later; circular links count as none.
     """
-    older = _links(items, same_matter)
+    older = _links(items)
     if not older:
         return list(items)
     ordered: list[MemoryItem] = []
     for item in items:
         ordered.insert(_place(item, ordered, older), item)
-    return ordered
+    if not of_now:
+        return ordered
+    places = {item.id: place for place, item in enumerate(ordered)}
+    gone = {id for newer, ids in older.items() for id in ids if places[newer] < places[id]}
+    return sorted(ordered, key=lambda item: item.id in gone)
 
 
-def _links(items: Sequence[MemoryItem], same_matter: SameMatter) -> dict[str, frozenset[str]]:
+def _links(items: Sequence[MemoryItem]) -> dict[str, frozenset[str]]:
     """Return the ids that each item precedes, by direct or indirect links, without circles."""
     here = {item.id: item for item in items}
     direct: dict[str, set[str]] = {}
     for item in items:
         for id in item.older:
             other = here.get(id)
-            if other is None or other is item or item.told_at < other.told_at or not same_matter(item, other):
+            if other is None or other is item or item.told_at < other.told_at:
                 continue
             direct.setdefault(item.id, set()).add(id)
     reached = {id: _reached(id, direct) for id in direct}

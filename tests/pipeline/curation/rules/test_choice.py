@@ -13,13 +13,13 @@ from perdure.pipeline.curation.rules.extraction.choice import FACT, NOTED, WHOLE
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 CELLO = "My cello teacher is moving her studio to the old mill."
-Judge = Callable[[str, str, Mapping[str, float]], float]
+Judge = Callable[[str, str, str, Mapping[str, float]], float]
 
 
 def judging(*, sentence: float = 0.0, fact: float = 0.0, whole: float = 0.0) -> Judge:
     """A judge whose models always say the same."""
     said = {"sentence": sentence, "fact": fact, "whole": whole}
-    return lambda model, text, features: said[model]
+    return lambda model, text, beside, features: said[model]
 
 
 def kept(content: str, judge: Judge) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.pipeline.curation.rules import slots
 from perdure.pipeline.curation.rules.extraction import Contexts, conversation_reader, extract, scoped_contexts
-from perdure.pipeline.curation.rules.extraction.dialogue import contexts
+from perdure.pipeline.curation.rules.extraction.dialogue import watched as contexts
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.memo import forget_texts
 

@@ -18,8 +18,8 @@ from perdure.domain.memory import NOTES
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.dialogue.contexts import Contexts, scoped_contexts
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.curation.rules.extraction.dialogue.watched import Contexts, scoped_contexts
 
 if TYPE_CHECKING:
     from perdure.pipeline.curation.rules.extraction.worth import Judge
@@ -116,7 +116,7 @@ def extract(
     return facts if max_facts is None else facts[: max(0, max_facts)]
 
 
-def rules_alone(model: str, text: str, features: Mapping[str, float]) -> float:
+def rules_alone(model: str, text: str, beside: str, features: Mapping[str, float]) -> float:
     """Judge that every fact of a rule is worth keeping, and nothing else."""
     return float(model == "fact")
 
@@ -146,19 +146,19 @@ def read_messages(
         if at < 0 and contexts is not None:
             contexts.read(message, talk, _read)
         else:
-            answers, earlier = talk.assistant.rstrip().endswith("?"), list(talk.drafts)
+            answered, earlier = talk.assistant, list(talk.drafts)
             _read(message, at, talk)
             if at >= 0 and message.role == "user" and message.content.strip():
                 known = set(map(id, earlier))
                 own = [draft for draft in talk.drafts if id(draft) not in known and draft.sources == (at,)]
-                noted += _choose(message.content, own, talk, at=at, answers=answers, judge=judge)
+                noted += _choose(message.content, own, talk, at=at, answered=answered, judge=judge)
     told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
     facts = [_fact(draft, messages, now) for draft in _distinct(told)]
     return Extracted(facts, [_note(draft, messages) for draft in _distinct(noted)])
 
 
 def _choose(
-    content: str, own: list[Draft], talk: Discourse, *, at: int, answers: bool, judge: Judge | None
+    content: str, own: list[Draft], talk: Discourse, *, at: int, answered: str, judge: Judge | None
 ) -> list[Draft]:
     """Keep of a message's own facts what is worth it, and return its notes."""
     from perdure.pipeline.curation.rules.extraction import choice, cleaning, sentences, worth
@@ -167,7 +167,13 @@ def _choose(
         return []
     content = sentences.unwrapped(content)
     language = cleaning.language_of(content, talk.language)
-    told = choice.Utterance(content=content, at=at, answers=answers, language=language)
+    told = choice.Utterance(
+        content=content,
+        at=at,
+        answers=answered.rstrip().endswith("?"),
+        before=" ".join(answered.split()[-worth.LONGEST_BESIDE :]),
+        language=language,
+    )
     chosen = choice.choose(told, own, talk, judge or worth.odds)
     mine = set(map(id, own))
     talk.drafts[:] = [*(draft for draft in talk.drafts if id(draft) not in mine), *chosen.drafts]

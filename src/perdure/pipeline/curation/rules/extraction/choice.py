@@ -47,6 +47,8 @@ class Utterance:
     at: int
     answers: bool
     """Whether the assistant asked something just before."""
+    before: str
+    """The last words of what the assistant said just before."""
     language: str
     """Its code if the message is in another language that is read, else empty."""
 
@@ -81,7 +83,7 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
     typed = notes.sentences(told.content)
     features = told.features
     read = [
-        _Read(said, judge(worth.SENTENCE, said.text, worth.of_sentence(said)), [])
+        _Read(said, judge(worth.SENTENCE, said.text, told.before, worth.of_sentence(said)), [])
         for place, sentence in enumerate(typed)
         for said in [worth.SentenceOfMessage(sentence.text, place, len(typed), told.answers, features)]
     ]
@@ -118,7 +120,8 @@ def _is_unjudged(draft: Draft) -> bool:
 
 def _is_worth(draft: Draft, source: _Read | None, who: str, judge: Judge) -> bool:
     said, much = (source.said, source.worth) if source is not None else (None, 0.5)
-    return judge(worth.FACT, draft.text, worth.of_fact(draft.text, who, draft.rule, said, much)) >= FACT
+    beside = said.text if said is not None else ""
+    return judge(worth.FACT, draft.text, beside, worth.of_fact(draft.text, who, draft.rule, said, much)) >= FACT
 
 
 def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
@@ -140,7 +143,8 @@ def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge) -> li
     text = "" if told.language else _whole(each.said.text, talk)
     if not text:
         return each.drafts
-    sure = judge(worth.WHOLE, text, worth.of_fact(text, talk.who, "whole", each.said, each.worth))
+    features = worth.of_fact(text, talk.who, "whole", each.said, each.worth)
+    sure = judge(worth.WHOLE, text, each.said.text, features)
     return [Draft(text, (told.at,), "whole", round(sure, 2))] if sure >= WHOLE else each.drafts
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.fact import PairJudge
 from perdure.domain.memory import Slots
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import runs, stem
@@ -24,8 +25,17 @@ from perdure.pipeline.lexicon import word_set
 
 Features = dict[str, float]
 """Values by name; one that is not there counts 0."""
-Judge = Callable[[str, str, Mapping[str, float]], float]
-"""The probability, by a model, that a text with these features is worth keeping."""
+Judge = Callable[[str, str, str, Mapping[str, float]], float]
+"""The probability, by a model, that a text with these features is worth keeping, read beside another text: a sentence
+beside what the assistant said before it, a fact beside its sentence."""
+
+HEARD, SUREST = 0.4, 3.0
+"""Weight of the learned judge's log odds beside the features' own, and most of them that counts. Of .2 to .7 the AUC on
+unread dialogues differs by .004 (benchmarks/worth/fit.py)."""
+DOUBTFUL = (-1.7, 2.1)
+"""Log odds between which the learned judge can turn a decision: the thresholds of `choice.py` and what it may add."""
+LONGEST_BESIDE = 40
+"""Last words of the assistant's message beside which a sentence is read, as in training (benchmarks/heads)."""
 
 SENTENCE, FACT, WHOLE = "sentence", "fact", "whole"
 """The three models."""
@@ -76,10 +86,37 @@ class SentenceOfMessage:
     """`of_message`."""
 
 
-def odds(model: str, text: str, features: Mapping[str, float]) -> float:
+def odds(model: str, text: str, beside: str, features: Mapping[str, float]) -> float:
     """Return the probability, by one of the models, that a text with these features is worth keeping."""
+    return _logistic(_score(model, features))
+
+
+def learned(find: Callable[[], PairJudge | None]) -> Judge:
+    """Return a judge that hears, where the features leave doubt, what a learned judge says of the text itself.
+
+    `find` gives that judge, or None; it is asked at the first doubt.
+    """
+
+    def judge(model: str, text: str, beside: str, features: Mapping[str, float]) -> float:
+        score = _score(model, features)
+        if not DOUBTFUL[0] < score < DOUBTFUL[1] or features.get("message.foreign"):
+            return _logistic(score)
+        reader = find()
+        if reader is None:
+            return _logistic(score)
+        (share,) = reader.worth(SENTENCE if model == SENTENCE else FACT, [(text, beside)])
+        heard = math.log(max(share, 1e-9) / max(1 - share, 1e-9))
+        return _logistic(score + HEARD * max(-SUREST, min(SUREST, heard)))
+
+    return judge
+
+
+def _score(model: str, features: Mapping[str, float]) -> float:
     weights = _weights(model)
-    score = sum(weights.get(name, 0.0) * value for name, value in features.items() if value)
+    return sum(weights.get(name, 0.0) * value for name, value in features.items() if value)
+
+
+def _logistic(score: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, score))))
 
 

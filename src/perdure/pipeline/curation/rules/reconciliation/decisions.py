@@ -39,9 +39,11 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
     AGREEING,
     change_by_structure,
     fills_field,
+    led_apart,
     may_end,
     one_attribute,
     tells_change,
+    texts_same_attribute,
     topics_agree,
 )
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read, read_slots
@@ -209,12 +211,17 @@ class Weighed:
 
 
 def weigh(finding: Finding) -> Weighed:
-    """The probabilities for a pair.
+    """The probabilities for a pair; no change where the learned judgement is against one.
+
+    What a person has one of at a time ("lives in") needs no judgement.
 
     A network of one hidden layer (tanh) over `evidence`, then softmax; `benchmarks/reconciliation/fit.py` fits it.
     """
     found = evidence(finding.pair, finding.held)
     other, same, change = _network().odds(found)
+    judged = finding.pair.memory.relation
+    if judged is not None and judged.replaces + judged.refines < VETOED and not _of_one_slot(finding):
+        other, change = other + change, 0.0
     touching = found["covered_core"] > 0
     return Weighed(other, same, change, touching, news=any(found[name] > 0 for name in _NEWS))
 
@@ -250,6 +257,12 @@ CHANGE = 0.45
 CAUTIOUS_CHANGE = 0.75
 """The same where nothing in the fact speaks of a change and something of the memory would be lost, and where the two
 share a name and nothing else: a name makes all that is told of somebody look alike."""
+VETOED = 0.2
+"""Learned probability of a change or refinement under which none is made: of 27 retirements on unread dialogues 12 were
+right without it, and 14 of 23 with it and `SURE`."""
+SURE = 0.85
+"""Learned probability that a memory is replaced from which it is, where the fact tells of a change or nothing of the
+memory would be lost; of .8 to .95 about the same."""
 SLOT_CHANGE = 0.2
 """The same where both fill an attribute of which a person has one at a time: "moved to Hamar", then "lives in Vik"."""
 LINK = 0.3  # the same from which the fact is linked to the memory (soft link)
@@ -305,11 +318,7 @@ def _weighed(fact: Fact, findings: Sequence[Finding]) -> Decision:
         decision = _carried_out(fact, finding, odds)
         if decision is not None:
             return decision
-    links = tuple(
-        finding.pair.id
-        for finding, odds in weighed
-        if odds.change >= LINK and _may_follow(finding) and not _apart(fact, finding)
-    )
+    links = tuple(finding.pair.id for finding, odds in weighed if _renews(finding, odds) and not _apart(fact, finding))
     return Decision(
         event="ADD",
         text=fact.text,
@@ -363,6 +372,8 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         if is_witnessed(finding):
             return _update(fact, pair, change)
         return None
+    if likely and not barred and _is_sure(finding):
+        return _update(fact, pair, change)
     lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
     known = odds.same * lenience > odds.other and odds.same > odds.change
     alone = pair.near >= SAME_NEAR and not odds.news and may_be_known(pair)
@@ -372,9 +383,22 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
     return None
 
 
-def _may_follow(finding: Finding) -> bool:
-    """Whether one witness at least speaks for a change."""
+def _is_sure(finding: Finding) -> bool:
+    """Whether the learned judgement is so sure of a change that nothing told apart is witness enough."""
+    judged = finding.pair.memory.relation
+    if judged is None or judged.replaces < SURE or finding.apart:
+        return False
     new, old = finding.pair.new, finding.pair.old
+    return not led_apart(new, old) and (tells_change(new) or may_retire(finding.pair))
+
+
+def _renews(finding: Finding, odds: Weighed) -> bool:
+    """Whether the fact most likely is the newer one of a matter: the judgement says so, else structure beside odds."""
+    new, old, judged = finding.pair.new, finding.pair.old, finding.pair.memory.relation
+    if judged is not None:
+        return judged.renews and not finding.apart
+    if odds.change < LINK or not texts_same_attribute(new.text, old.text):
+        return False
     return _changes(finding) or (not finding.apart and one_attribute(new, old, finding.pair.aliases))
 
 

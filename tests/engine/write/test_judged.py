@@ -1,0 +1,152 @@
+"""The learned judge beside the rules: it vetoes, it makes sure, it orders, and nothing depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.clock import iso
+from perdure.domain.errors import EmbeddingError
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
+from perdure.domain.memory import MemoryItem, text_hash
+from perdure.domain.scope import Scope
+from perdure.engine.write.curator import COMPARED, Answers, RulesCurator
+from perdure.pipeline.curation.rules.extraction import worth
+from tests.conftest import Open
+
+ANA = {"user_id": "ana"}
+NOW = iso(datetime(2026, 5, 4, tzinfo=UTC))
+NONE = Answers(None, Scope(user_id="ana"))
+REPLACES, BESIDE = Relation(0.97, 0.0, 0.0, 0.02, 0.01), Relation(0.01, 0.0, 0.01, 0.97, 0.01)
+
+
+class Told:
+    """A judge that always says the same, and notes what it was asked."""
+
+    def __init__(self, relation: Relation = BESIDE, worth: float = 0.5) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._relation, self._worth = relation, worth
+
+    def relations(self, pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+        self.asked += pairs
+        return [self._relation for _ in pairs]
+
+    def worth(self, model: str, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        self.asked += pairs
+        return [self._worth for _ in pairs]
+
+
+def curator(judge: Callable[[], PairJudge | None]) -> RulesCurator:
+    return RulesCurator(1_000, keeps_words=True, takes_notes=True, judge=judge)
+
+
+def near(text: str, similarity: float = 0.7, id: str = "m") -> Neighbour:
+    scope = Scope(user_id="ana")
+    item = MemoryItem(
+        id=id, memory=text, hash=text_hash(text), scope=scope, created_at=NOW, updated_at=NOW, told_at=NOW
+    )
+    return Neighbour(item=item, similarity=similarity)
+
+
+def decided(judge: PairJudge | None, fact: str, memory: str, similarity: float = 0.7) -> Decision:
+    (decision,) = judged(judge, Fact(text=fact), [near(memory, similarity)])
+    return decision
+
+
+def judged(judge: PairJudge | None, fact: Fact, memories: Sequence[Neighbour]) -> list[Decision]:
+    return asyncio.run(curator(lambda: judge).judge([fact], [memories], answers=NONE)).decisions[0]
+
+
+def renewed(judge: PairJudge | None, text: str, earlier: Sequence[Neighbour]) -> tuple[str, ...]:
+    async def find() -> Sequence[Neighbour]:
+        return earlier
+
+    return asyncio.run(curator(lambda: judge).renewed(text, find))
+
+
+def test_a_change_that_the_judge_is_against_is_not_made() -> None:
+    told = ("The meeting with Anna was moved to Tuesday", "The meeting with Anna is on Monday")
+    assert (decided(None, *told)).event == "UPDATE"
+    assert (decided(Told(BESIDE), *told)).event == "ADD"
+
+
+def test_what_a_person_has_one_of_needs_no_judge() -> None:
+    assert decided(Told(BESIDE), "User lives in Munich now", "User lives in Berlin").event == "UPDATE"
+
+
+def test_a_change_that_is_told_is_made_where_the_judge_is_sure() -> None:
+    told = ("User switched dentists, Dr Amsel now", "User's dentist is Dr Koch in the Lindenstrasse")
+    assert (decided(None, *told)).event == "ADD"
+    assert (decided(Told(REPLACES), *told)).event == "UPDATE"
+
+
+def test_what_is_only_considered_replaces_nothing_however_sure_the_judge_is() -> None:
+    fact = Fact(text="User might move to Oslo", hedged=True)
+    assert [each.event for each in judged(Told(REPLACES), fact, [near("User lives in Bergen")])] == ["ADD"]
+
+
+def test_only_the_nearest_are_judged() -> None:
+    judge = Told()
+    memories = [near(f"User has {number} apples", 0.9 - number / 20, str(number)) for number in range(15)]
+    judged(judge, Fact(text="User has many apples"), memories)
+    assert [old for _, old in judge.asked] == [f"User has {number} apples" for number in range(COMPARED)]
+    judge.asked.clear()
+    judged(judge, Fact(text="User has a pear"), [near("Rain", 0.1)])
+    assert judge.asked == []
+
+
+def test_without_a_cosine_the_judge_is_not_asked() -> None:
+    judge = Told()
+    alone = Neighbour(item=near("User has a pear").item, similarity=None)
+    judged(judge, Fact(text="User has two pears"), [alone])
+    assert judge.asked == []
+
+
+def test_what_the_judge_says_is_renewed_is_linked() -> None:
+    earlier = [near("the party is level 3", id="a")]
+    assert renewed(Told(REPLACES), "we're level five now", earlier) == ("a",)
+    assert renewed(Told(BESIDE), "we're level five now", earlier) == ()
+    assert renewed(None, "we're level five now", earlier) == ()
+    assert renewed(Told(REPLACES), "we're level five now", []) == ()
+
+
+def test_rules_go_on_without_a_judge_that_cannot_be_loaded(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> PairJudge | None:
+        raise EmbeddingError("minilm: the weights are damaged")
+
+    fact, memory = Fact(text="User drives a Volvo now"), near("User drives a Skoda")
+    judgement = asyncio.run(curator(broken).judge([fact], [[memory]], answers=NONE))
+    assert [decision.event for decision in judgement.decisions[0]] == ["UPDATE"]
+    assert judgement.warnings == []
+    assert "the weights are damaged" in caplog.text
+
+
+def test_the_judge_is_heard_where_the_features_leave_doubt() -> None:
+    doubtful = {"bias": 0.0}
+    plain = worth.odds("fact", "", "", doubtful)
+    assert plain == 0.5
+    for share, is_more in ((0.99, True), (0.01, False)):
+        judge = Told(worth=share)
+        heard = worth.learned(lambda judge=judge: judge)("fact", "User has a pear", "I've a pear", doubtful)  # type: ignore[misc]
+        assert (heard > plain) is is_more
+        assert judge.asked == [("User has a pear", "I've a pear")]
+
+
+@pytest.mark.parametrize("features", [{"message.foreign": 1.0}, {"fact.words": 1000.0}])
+def test_the_judge_is_not_asked_about_other_languages_nor_without_doubt(features: dict[str, float]) -> None:
+    judge = Told(worth=0.99)
+    assert worth.learned(lambda: judge)("fact", "x", "y", features) == worth.odds("fact", "x", "y", features)
+    assert judge.asked == []
+
+
+def test_a_later_note_comes_before_the_one_that_it_replaces(open_memory: Open) -> None:
+    memory = open_memory(embedder={"provider": "minilm"})
+    memory.add_facts(["User's boiler is from Vaillant"], **ANA)
+    memory.add("restic -> nas-kellar, nightly 02:15", **ANA)
+    memory.add("hm, restic goes to s3 bucket eu-granat from tonight", **ANA)
+    found = [item.memory for item in memory.search("Where does restic back up to?", **ANA).results]
+    granat, kellar = (next(n for n, text in enumerate(found) if word in text) for word in ("granat", "kellar"))
+    assert granat < kellar
