@@ -84,8 +84,6 @@ class Neighbour:
     item: MemoryItem
     similarity: float | None
     """Raw cosine between fact and memory, in [-1, 1]; None without an embedder."""
-    relation: Relation | None = None
-    """How the fact stands to the memory by the learned judgement, where there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

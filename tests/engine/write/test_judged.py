@@ -13,8 +13,9 @@ from perdure.domain.errors import EmbeddingError
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
 from perdure.domain.memory import MemoryItem, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.write.curator import COMPARED, Answers, RulesCurator
+from perdure.engine.write.curator import Answers, RulesCurator
 from perdure.pipeline.curation.rules.extraction import worth
+from perdure.pipeline.curation.rules.reconciliation.decisions import COMPARED
 from tests.conftest import Open
 
 ANA = {"user_id": "ana"}

@@ -119,7 +119,7 @@ RULES_NEIGHBOURS = 15
 """Most similar memories given to the rules, for which more cost nothing."""
 FORGET_NEIGHBOURS = 40
 """Most similar memories examined for a request to forget, which may mean several."""
-RENEWABLE = 6
+RENEWABLE = 3
 """Nearest earlier statements among which it is looked for what a new one replaces."""
 SAME_SLOT = 10
 """Memories of the same subject and attribute that are examined however different their words are."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -158,10 +158,8 @@ class Curator(Protocol):
         """Return the ids of those earlier statements that a new one most likely replaces; none in doubt."""
 
 
-COMPARED = 5
-"""Nearest statements beside which a new one is judged: each takes some 5 ms of processor time."""
-COMPARED_NEAR = 0.3
-"""Cosine from which a statement is judged: three quarters of what is replaced in unread dialogues is nearer."""
+RENEWABLE_NEAR = 0.3
+"""Cosine from which an earlier statement is compared with a note: three quarters of what is replaced is nearer."""
 
 
 class RulesCurator:
@@ -222,7 +220,7 @@ class RulesCurator:
             for fact, near in zip(facts, neighbours, strict=True):
                 decisions = [Decision(event="ADD", text=fact.text, rule="undecided")]
                 with never_fail("a fact was added without being reconciled", judgement.warnings):
-                    decisions = decide(fact, near if fact.forget else self._related(fact.text, near))
+                    decisions = decide(fact, near, self._judge)
                 judgement.decisions.append(decisions)
 
         await run_blocking(every)
@@ -230,10 +228,12 @@ class RulesCurator:
 
     async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
         """Return what the judge says is replaced; without a judge nothing is."""
-        if await run_blocking(self._judge) is None:
+        judge = await run_blocking(self._judge)
+        if judge is None:
             return ()
-        related = await run_blocking(self._related, text, await find())
-        return tuple(each.item.id for each in related if each.relation is not None and each.relation.renews)
+        earlier = [each for each in await find() if (each.similarity or 0.0) >= RENEWABLE_NEAR]
+        relations = await run_blocking(judge.relations, [(text, each.item.memory) for each in earlier])
+        return tuple(each.item.id for each, relation in zip(earlier, relations, strict=True) if relation.renews)
 
     def _judge(self) -> PairJudge | None:
         """Return the learned judge; a failure is logged, and the rules go on without it."""
@@ -242,17 +242,6 @@ class RulesCurator:
         except PerdureError as error:
             _log.warning("there is no learned judge: %s", error)
             return None
-
-    def _related(self, text: str, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
-        """Return the memories, the nearest ones with how the statement stands to them."""
-        compared = [each for each in near if each.similarity is not None and each.similarity >= COMPARED_NEAR]
-        compared = sorted(compared, key=lambda each: -(each.similarity or 0.0))[:COMPARED]
-        judge = self._judge() if compared else None
-        if judge is None:
-            return near
-        relations = judge.relations([(text, each.item.memory) for each in compared])
-        told = {each.item.id: relation for each, relation in zip(compared, relations, strict=True)}
-        return [replace(each, relation=told.get(each.item.id)) for each in near]
 
 
 class LLMCurator:

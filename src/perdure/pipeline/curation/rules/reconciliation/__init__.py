@@ -5,18 +5,20 @@ The modules of that work are imported by the first fact: a program that only sea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
 
 __all__ = ["decide", "of_one_attribute", "same_matter", "says_nothing_new"]
 
 
-def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
+def decide(
+    fact: Fact, neighbours: Sequence[Neighbour], judge: Callable[[], PairJudge | None] | None = None
+) -> list[Decision]:
     """What is to be done with a fact, given the memories near it in its scope; see `decisions.decide`."""
     from perdure.pipeline.curation.rules.reconciliation import decisions
 
-    return decisions.decide(fact, neighbours)
+    return decisions.decide(fact, neighbours, judge)
 
 
 def same_matter(fact: Fact, memory: Neighbour) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from perdure.domain.fact import Neighbour
+from perdure.domain.fact import Neighbour, Relation
 from perdure.pipeline.curation.rules.memo import per_reading, per_text
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Party, Reading, Slot, Value, comparable, fits
 from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of, kinds, relations
@@ -291,6 +291,8 @@ class Finding:
     pair: Pair
     held: float
     apart: bool = False
+    relation: Relation | None = None
+    """How the fact stands to the memory by the learned judgement, where it was asked."""
 
 
 def held_by(pair: Pair) -> float:
