@@ -34,7 +34,7 @@ from perdure.pipeline.curation.rules.extraction import notes, read_messages, wor
 from talk_data import Turn, read_dialogues, says, says_any
 
 OLD_LABELS = {"N": "S", "U": "R", "A": "B"}
-WEIGHTS = {"pair": 1.0, "item": 1.0, "beside": 0.3, "gold": 1.0, "raw": 0.7, "rules": 0.7, "near": 0.25, "far": 0.1}
+WEIGHTS = {"pair": 1.0, "item": 1.0, "beside": 0.3, "gold": 1.0, "raw": 0.7, "rules": 0.7, "near": 0.6, "far": 0.1}
 """How much a line counts by where it is from: negatives of dialogues are many."""
 NEAREST, FARTHER = 4, 1
 """Earlier statements of a dialogue that each is set beside, nearest ones and drawn ones."""
