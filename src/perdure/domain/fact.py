@@ -44,7 +44,7 @@ class Fact:
 RENEWED = 0.4
 """Probability from which a statement is linked as the newer one of a matter: this hides nothing, and orders results. Of
 .33 to .8 on unread dialogues (benchmarks/data/talk/held.jsonl, 119 questions about what changed) an outdated result is
-first in 23 to 29 %, and 29 to 31 of 38 questions about the past are answered."""
+first in 23 to 29 %; 29 to 31 of 38 questions about the past are answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ CAUTIOUS_CHANGE = 0.75
 share a name and nothing else: a name makes all that is told of somebody look alike."""
 VETOED = 0.2
 """Learned probability of a change or refinement under which none is made: of 30 retirements on unread dialogues 15 were
-right without the judge, and 15 of 24 with it and `SURE` (docs/adr/0040)."""
+right without the judge, and 15 of 22 with it and `SURE` (docs/adr/0040)."""
 SURE = 0.9
 """Learned probability that a memory is replaced from which it is, where the fact tells of a change or nothing of the
 memory would be lost; of .8 to .95 about the same on
@@ -394,9 +394,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
     if change >= needed and likely and not barred and not _is_vetoed(finding):
-        if is_witnessed(finding):
-            return _update(fact, pair, change)
-        return None
+        return _update(fact, pair, change) if is_witnessed(finding) or _is_sure(finding) else None
     if likely and not barred and _is_sure(finding):
         return _update(fact, pair, change)
     lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
