@@ -147,9 +147,9 @@ def test_a_third_session_knows_what_the_second_corrected_without_a_tool_call(cla
 
 def test_a_memory_that_belongs_to_the_prompt_enters_with_it(claude: ClaudeCode) -> None:
     with Memory({"path": str(claude.folder), "embedder": {"provider": "hashed"}}) as memory:
-        for number in range(60):
-            memory.add(f"Crate {number} holds {number} green bottles " + "with care " * 12, user_id="ana", infer=False)
         memory.add("The staging database is PostgreSQL 17", user_id="ana", infer=False)
+        for number in range(60):  # what is newest is told at the start of a session
+            memory.add(f"Crate {number} holds {number} green bottles " + "with care " * 12, user_id="ana", infer=False)
     eventually(
         lambda: "PostgreSQL 17" in added(claude.say("What is our staging database?")).get("UserPromptSubmit", "")
     )
@@ -165,7 +165,7 @@ def test_a_prompt_goes_through_where_memory_cannot_answer(
     claude.learned("Lisbon")
     os.kill(claude.worker, signal.SIGSTOP if trouble == "stopped" else signal.SIGKILL)
     if trouble == "damaged":
-        for path in claude.folder.iterdir():
+        for path in filter(Path.is_file, claude.folder.iterdir()):
             path.write_bytes(b"no database, and no settings")
         claude.folder.chmod(0)  # root reads on
     began = time.monotonic()
