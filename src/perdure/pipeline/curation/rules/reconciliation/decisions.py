@@ -260,9 +260,8 @@ VETOED = 0.2
 """Learned probability of a change or refinement under which none is made: of 30 retirements on unread dialogues 15 were
 right without the judge, and 15 of 22 with it and `SURE` (docs/adr/0040)."""
 SURE = 0.9
-"""Learned probability that a memory is replaced from which it is, where the fact tells of a change or nothing of the
-memory would be lost; of .8 to .95 about the same on
-unread dialogues."""
+"""Learned probability that a memory is replaced from which it is, where the fact tells of a change; of .8 to .95 about
+the same on unread dialogues."""
 SLOT_CHANGE = 0.2
 """The same where both fill an attribute of which a person has one at a time: "moved to Hamar", then "lives in Vik"."""
 LINK = 0.3  # the same from which the fact is linked to the memory (soft link)
@@ -418,7 +417,7 @@ def _is_sure(finding: Finding) -> bool:
     if judged is None or judged.replaces < SURE or finding.apart or not _of_shared_matter(finding.pair):
         return False
     new, old = finding.pair.new, finding.pair.old
-    return not led_apart(new, old) and (tells_change(new) or may_retire(finding.pair))
+    return not led_apart(new, old) and tells_change(new)
 
 
 def _of_shared_matter(pair: Pair) -> bool:
