@@ -65,10 +65,8 @@ def main() -> None:
             right, found = np.mean(labels[hit] == 0), np.mean(hit[labels == 0])
             print(f"  {name:9} from {threshold}: {hit.sum()} pairs, {right:.3f} replaced; {found:.3f} of what is")
         vetoed = shares[:, 0] + shares[:, 2] < VETOED
-        kept = np.mean(~vetoed[labels == 0])
-        print(
-            f"  vetoed    under {VETOED}: {np.mean(vetoed[labels == 3]):.3f} of what stands beside; {1 - kept:.3f} of what is"
-        )
+        beside, gone = np.mean(vetoed[labels == LABELS.index("B")]), np.mean(vetoed[labels == 0])
+        print(f"  vetoed    under {VETOED}: {beside:.3f} of what stands beside; {gone:.3f} of what is replaced")
 
 
 if __name__ == "__main__":
