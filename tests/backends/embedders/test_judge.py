@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.backends.embedders import judge as judge_module
+from perdure.backends.embedders import _minilm_judge as judge_module
 from perdure.backends.embedders import minilm
-from perdure.backends.embedders.judge import TRAINED, Embeddings, Judge, trained_weights
+from perdure.backends.embedders._minilm_judge import TRAINED, Embeddings, Judge, trained_weights
 from perdure.backends.embedders.minilm import MiniLMEmbedder, ModelFiles, find_model, read_weights, shared_judge
 from perdure.domain.errors import EmbeddingError
 

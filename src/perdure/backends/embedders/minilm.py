@@ -29,8 +29,8 @@ from perdure.backends.embedders._minilm_graph import (
     build_judge,
     read_weights,
 )
+from perdure.backends.embedders._minilm_judge import Embeddings, Judge, judge_weights, trained_digest
 from perdure.backends.embedders.base import HINT, Embedder
-from perdure.backends.embedders.judge import Embeddings, Judge, judge_weights, trained_digest
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http.resumed_download import Progress, RemoteFile, check_address, fetch_files, user_cache_dir
 from perdure.backends.shared.calibration import Calibration

@@ -406,9 +406,14 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
 
 
 def _is_vetoed(finding: Finding) -> bool:
-    """Whether the learned judgement is against a change; what a person has one of at a time ("lives in") needs none."""
-    judged = finding.relation
-    return judged is not None and judged.replaces + judged.refines < VETOED and not _of_one_slot(finding)
+    """Whether the learned judgement is against a change, and the structure of the two is not sure by itself.
+
+    It is where a person has one of a kind at a time ("lives in"), and where a job fills a field of work.
+    """
+    judged, pair = finding.relation, finding.pair
+    if judged is None or _of_one_slot(finding) or fills_field(pair.new, pair.old):
+        return False
+    return judged.replaces + judged.refines < VETOED
 
 
 def _is_sure(finding: Finding) -> bool:
