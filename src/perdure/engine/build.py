@@ -167,7 +167,7 @@ def _by_rules(config: MemoryConfig, embedder: Embedder) -> Curator:
     return RulesCurator(
         config.reading_limit,
         keeps_words=config.episodes != "off",
-        takes_notes=config.episodes == "notes",
+        takes_notes=config.episodes in ("words", "notes"),
         judge=embedder.judge,
     )
 

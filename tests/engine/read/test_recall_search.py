@@ -257,10 +257,59 @@ def test_messages_are_found_by_their_neighbours_words(open_memory: Open) -> None
     assert all("lexical" not in (item.explanation or {})["shares"] for item in apart), "months later"
 
 
-def test_messages_are_searched_only_where_they_are_to_be(open_memory: Open) -> None:
-    memory = open_memory(embedder=HASHED)
+@pytest.mark.parametrize(("episodes", "is_searched"), [("words", True), ("search", True), ("notes", False)])
+def test_messages_are_searched_only_where_they_are_to_be(open_memory: Open, episodes: str, is_searched: bool) -> None:
+    memory = open_memory(embedder=HASHED, episodes=episodes)
     memory.add(TALK, **ANA)
-    assert all(item.kind == "facts" for item in memory.search("chamomile harbour sister", **ANA).results)
+    kinds = {item.kind for item in memory.search("chamomile harbour sister", **ANA).results}
+    assert ("messages" in kinds) is is_searched
+
+
+def test_a_fact_that_says_a_message_whole_stands_for_it(quick: Memory) -> None:
+    quick.add("I live in Porto.", **ANA)
+    assert found(quick, "Where does Ana live? Porto?") == ["User lives in Porto"]
+
+
+def test_a_message_of_which_a_fact_says_a_part_stands_before_it(quick: Memory) -> None:
+    said = "My sister Rita lives in Porto. The keys are hidden under the third flowerpot, behind the blue bicycle."
+    quick.add(said, **ANA)
+    assert found(quick, "under which flowerpot are the keys hidden?")[0] in (said, said.split(". ")[1].rstrip("."))
+
+
+def test_words_of_an_assistant_are_found_and_enter_no_prompt(quick: Memory) -> None:
+    talk = [
+        {"role": "user", "content": "What could I cook tonight?"},
+        {"role": "assistant", "content": "Try a chickpea stew with harissa."},
+    ]
+    quick.add(talk, **ANA)
+    assert "Try a chickpea stew with harissa." in found(quick, "chickpea stew harissa")
+    assert "harissa" not in quick.context("chickpea stew harissa", **ANA)
+
+
+def test_a_deleted_memory_takes_its_message_with_it_until_it_is_undone(quick: Memory) -> None:
+    (event,) = quick.add("My locker code is 4417.", **ANA).results
+    quick.delete(event.id)
+    assert found(quick, "locker code 4417") == []
+    quick.undo(quick.history(event.id)[-1].id)
+    assert "4417" in found(quick, "locker code 4417")[0]
+    assert "4417" in quick.search("locker code", hydrate=True, **ANA).results[0].messages[0]["content"]
+
+
+def test_a_message_that_says_more_stays_when_one_of_its_memories_is_deleted(quick: Memory) -> None:
+    events = quick.add("My locker code is 4417. My dog is called Rex.", **ANA).results
+    quick.delete(next(event.id for event in events if "4417" in event.memory))
+    assert any("Rex" in text for text in found(quick, "what is the dog called?"))
+
+
+def test_a_message_expires_with_the_call_that_told_it(quick: Memory) -> None:
+    quick.add("The visitor badge opens the north gate, says reception.", expires_at="2020-01-01", **ANA)
+    assert found(quick, "visitor badge north gate") == []
+
+
+def test_what_was_corrected_by_hand_is_not_answered_with_its_old_words(quick: Memory) -> None:
+    (event,) = quick.add("I live in Porto.", **ANA).results
+    quick.update(event.id, "User lives in Bergen")
+    assert found(quick, "Where do I live? In Porto?") == ["User lives in Bergen"]
 
 
 def test_episodes_off_keep_facts_searchable_and_bring_no_messages(open_memory: Open) -> None:

@@ -138,11 +138,11 @@ def test_filter(held: Memory) -> None:
 def test_kind(open_memory: Open, preset: str) -> None:
     """Messages that were made searchable once and are so no longer."""
     with open_memory(embedder=HASHED, preset=preset, episodes="search") as before:
-        before.add("green tea is drunk at noon", **ANA)
+        before.add([{"role": "assistant", "content": "green tea is drunk at noon"}], **ANA)
         (id,) = (item.id for item in before.search(QUERY, **ANA).results if item.kind == "messages")
         assert asked(before, id).reason == "returned"
-    told = asked(open_memory(embedder=HASHED, preset=preset), id)
-    assert told.reason == "kind" and 'episodes="search"' in told.sentence
+    told = asked(open_memory(embedder=HASHED, preset=preset, episodes="notes"), id)
+    assert told.reason == "kind" and 'episodes="words"' in told.sentence
 
 
 def test_not_matched(held: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -440,7 +440,7 @@ class TurnLog:
             at=episodes[0].told_at if episodes else iso(self._kernel.clock.now()),
             jobs=(lambda session_id, number: self._due(conversation, session_id, number)) if is_over else no_jobs,
         )
-        if self._kernel.config.episodes != "search":
+        if not self._kernel.config.searches_messages:
             return _Made(parts, said_of, before)
         small = frozenset(each.id for each in episodes if says_nothing(each, turn.user.content))
         if isinstance(self._kernel.store, FileStore):  # if messages are files, each of them is one

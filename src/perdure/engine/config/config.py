@@ -317,10 +317,11 @@ class MemoryConfig(BaseModel):
         "batch",
         description="How the llm curator decides: about all facts in one call, in one call a fact, or never updating",
     )
-    episodes: Literal["notes", "keep", "search", "off"] = Field(
-        "notes",
-        description="What becomes of messages: stored, and their sentences that no fact says are searched as notes "
-        "(`notes`); stored (`keep`); stored and searched (`search`); not stored (`off`)",
+    episodes: Literal["words", "notes", "keep", "search", "off"] = Field(
+        "words",
+        description="What becomes of messages: stored, with their sentences that no fact says as notes, and searched "
+        "(`words`); stored, with notes (`notes`); stored (`keep`); stored and searched, without notes (`search`); not "
+        "stored (`off`)",
     )
     updates: Literal["in_place", "supersede"] = Field(
         "in_place", description="Whether an update keeps the id (the old text stays as a version) or makes a new memory"
@@ -354,6 +355,11 @@ class MemoryConfig(BaseModel):
     def chosen_curator(self) -> Literal["llm", "rules"]:
         """Return the effective curator."""
         return self.curator or ("llm" if self.llm is not None else "rules")
+
+    @property
+    def searches_messages(self) -> bool:
+        """Return whether messages have rows in the vector store, by which they are searched as they were said."""
+        return self.episodes in ("words", "search")
 
     @property
     def ledger_path(self) -> Path:

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING
 
 from perdure.domain.clock import iso
 from perdure.domain.errors import ForbiddenError
-from perdure.domain.filter import Condition, Moment, Not, all_of, eq, scope_filter
+from perdure.domain.filter import And, Condition, Moment, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import shown
 
 if TYPE_CHECKING:
     from perdure.domain.event import HistoryRecord
-    from perdure.domain.filter import And, Filter
+    from perdure.domain.filter import Filter
     from perdure.domain.memory import MemoryItem
 
 TRUSTED = Not(Condition("quarantined", "gte", ""))
 """Filter for memories that may enter a prompt: those that are not quarantined."""
+
+CONFIRMED = Not(And((eq("kind", "messages"), eq("role", "assistant"))))
+"""Filter for what a person said or confirmed, without what an assistant said by itself."""
 
 
 def visible(

@@ -430,9 +430,11 @@ class Kernel(HistoryQueries):
         *,
         episodes: Sequence[Episode] = (),
         remember: tuple[str, Scope, AddResult] | None = None,
+        said_until: str | None = None,
     ) -> list[str]:
         """Apply the changes of one batch to journal, store and history; all of them or none. Returns warnings.
 
+        After `said_until` the episodes are no longer searched.
         Hold the lock of a scope that covers them. Once begun it runs to its end, and a cancelled caller is cancelled
         then. InvalidInputError for a team's memory without its tags, QuotaError if a user would exceed the quota.
         """
@@ -441,7 +443,7 @@ class Kernel(HistoryQueries):
         if self.quota is not None:
             await self.quota.check(changes)
         batch = str(uuid4())
-        puts, deletes = await self._rows(changes, vectors, episodes)
+        puts, deletes = await self._rows(changes, vectors, episodes, said_until)
         write = rows.Write(
             batch=batch,
             entries=[
@@ -550,24 +552,30 @@ class Kernel(HistoryQueries):
         await put_rows(self.store, collection or self.collection, self.embedding, puts, deletes)
 
     async def _rows(
-        self, changes: Sequence[Change], vectors: Mapping[str, Vector | None], episodes: Sequence[Episode] = ()
+        self,
+        changes: Sequence[Change],
+        vectors: Mapping[str, Vector | None],
+        episodes: Sequence[Episode] = (),
+        said_until: str | None = None,
     ) -> tuple[list[Point], list[str]]:
         """Return the rows that a batch writes and deletes, with those of searchable messages."""
         puts, deletes = rows.net_rows(changes, vectors)
-        if self.config.episodes == "search":
+        if self.config.searches_messages:
             moved = {id: change.event != "DELETE" for change in changes for id in change.hides}
             written = {point.id for point in puts}
             shown = [id for id, is_shown in moved.items() if is_shown and id not in written]
             again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
             away = {id for id, is_shown in moved.items() if not is_shown} | rows.stored_as_said(changes)
-            puts += await self._episode_points([each for each in [*episodes, *again] if each.id not in away])
+            puts += await self._episode_points(
+                [each for each in [*episodes, *again] if each.id not in away], said_until
+            )
             deletes += [id for id, is_shown in moved.items() if not is_shown]
         return await with_derived(self.embedding, puts) if puts else puts, deletes
 
-    async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
+    async def _episode_points(self, episodes: Sequence[Episode], until: str | None) -> list[Point]:
         embedded = await self.embedding.texts([episode.content for episode in episodes])
         return [
-            Point(episode.id, vector, rows.episode_item(episode).to_payload())
+            Point(episode.id, vector, rows.episode_item(episode).with_(expires_at=until).to_payload())
             for episode, vector in zip(episodes, embedded.vectors, strict=True)
         ]
 

@@ -190,7 +190,7 @@ async def _hide(kernel: Kernel, ids: list[str], moment: str) -> None:
     """Hide messages from all reads; their search rows are deleted, and files leave a tombstone."""
     assert kernel.ledger is not None, "they were read from it"
     await kernel.ledger.hide_episodes(ids)
-    if kernel.config.episodes != "search":
+    if not kernel.config.searches_messages:
         return
     kept: list[Point] = []
     from perdure.backends.markdown.base import FileStore

@@ -90,7 +90,7 @@ class Rebuilder:
 
     async def messages(self) -> None:
         """Restore searchable messages, if the configuration makes messages searchable."""
-        if self._kernel.config.episodes != "search":
+        if not self._kernel.config.searches_messages:
             return
         async for episodes in scan_episodes(self._ledger, Scope()):
             said = await self._as_said(episodes)

@@ -217,7 +217,7 @@ class ScopeIndexes:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of rows that may enter prompts."""
-        return ("facts", NOTES, "messages") if self._kernel.config.episodes == "search" else ("facts", NOTES)
+        return ("facts", NOTES, "messages") if self._kernel.config.searches_messages else ("facts", NOTES)
 
     @property
     def searched(self) -> tuple[str, ...]:
@@ -397,7 +397,7 @@ class FusedMatches:
     scores: list[float]
     by_meaning: bool
     """Whether the question had a vector."""
-    skipped_past: int = 0
+    past: list[Point] = field(default_factory=list)
     """Memories that would have come, but are no longer valid."""
 
     def coverage(self, items: Sequence[MemoryItem]) -> Coverage:
@@ -437,7 +437,7 @@ class FusedSearch:
             speakers = tuple(index.speakers) if held is None else held.speakers()
             asked = await self._ask(speakers, query, text)
             ranked = await self._rank(index, held, asked, most)
-            points, places, skipped, is_stale = await self._look_up(
+            points, places, ended, is_stale = await self._look_up(
                 ranked, held, wanted, within, past, is_last=attempt == TRIES - 1
             )
             if len(points) < wanted and len(ranked.ids) < ranked.found and not is_stale:
@@ -447,7 +447,7 @@ class FusedSearch:
         question, vector, _ = asked
         scores = self._scores(question, ranked, points, places, vector)
         kept = slice(query.limit)
-        return FusedMatches(points[kept], ranked, places[kept], question, scores[kept], vector is not None, skipped)
+        return FusedMatches(points[kept], ranked, places[kept], question, scores[kept], vector is not None, ended)
 
     # ------------------------------------------------------------------ pieces
     async def _ask(self, speakers: Sequence[str], query: Query, text: str) -> _Asked:
@@ -494,12 +494,13 @@ class FusedSearch:
         past: Filter | None,
         *,
         is_last: bool,
-    ) -> tuple[list[Point], list[int], int, bool]:
+    ) -> tuple[list[Point], list[int], list[Point], bool]:
         """The first `limit` ranked memories that the store holds and the filter lets through."""
         kernel = self._kernel
         points: list[Point] = []
         places: list[int] = []
-        skipped, start, step = 0, 0, max(AT_A_TIME, limit + limit // 4)
+        ended: list[Point] = []
+        start, step = 0, max(AT_A_TIME, limit + limit // 4)
         while start < len(ranked.ids) and len(points) < limit:
             ids = ranked.ids[start : start + step]
             changes = 0 if held is None else held.changes
@@ -507,7 +508,7 @@ class FusedSearch:
             if held is not None:
                 is_stale = held.changes != changes or await self._mend(held, ids, there)
                 if is_stale and not is_last:
-                    return points, places, skipped, True
+                    return points, places, ended, True
             for place, id in enumerate(ids, start):
                 point = there.get(id)
                 if point is None or len(points) == limit:
@@ -516,10 +517,10 @@ class FusedSearch:
                     points.append(point)
                     places.append(place)
                 elif past is not None and matches(past, point.payload):
-                    skipped += 1
+                    ended.append(point)
             start += step
             step *= 2
-        return points, places, skipped, False
+        return points, places, ended, False
 
     async def _mend(self, held: CachedIndex, ids: Sequence[str], there: Mapping[str, Point]) -> bool:
         """Bring the index up to date where it was wrong about rows that are there; whether it was."""

@@ -86,7 +86,9 @@ class Profile:
         They are for prompts, so quarantined memories are left out, here and in the profile.
         """
         kernel = self._kernel
-        within = visible(scope, now=kernel.clock.now(), kinds=self._indexes.kinds, filters=TRUSTED)
+        # With `words` each instruction of a message is a fact too, which can be changed and deleted.
+        kinds = tuple(kind for kind in self._indexes.kinds if kind != "messages" or kernel.config.episodes == "search")
+        within = visible(scope, now=kernel.clock.now(), kinds=kinds, filters=TRUSTED)
         held = await self._indexes.of(scope, with_words=False)
         points = await (self._newest(within) if held is None else self._marked(held))
         items = [MemoryItem.from_payload(point.payload) for point in points if matches(within, point.payload)]

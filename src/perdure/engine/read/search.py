@@ -19,7 +19,7 @@ from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import background, degrade, guarded
 from perdure.engine.config.config import LLMConfig, asked_by_role, seconds_of
-from perdure.engine.core.access import TRUSTED, UNRESTRICTED, is_inside, records_inside, visible
+from perdure.engine.core.access import CONFIRMED, TRUSTED, UNRESTRICTED, is_inside, records_inside, visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.engine.read.fused import FusedMatches, FusedSearch
@@ -29,7 +29,19 @@ from perdure.pipeline.prompting.context_block import quote, render_context
 from perdure.pipeline.prompting.quoting import fingerprint
 from perdure.pipeline.retrieval.fusion import adaptive_threshold
 from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
-from perdure.pipeline.retrieval.rescoring import blend, hybrid, min_max, mmr, newer_first, recency, without_repeats
+from perdure.pipeline.retrieval.rescoring import (
+    blend,
+    hybrid,
+    message_links,
+    min_max,
+    mmr,
+    newer_first,
+    recency,
+    said_once,
+    says_whole,
+    without_repeated_words,
+    without_repeats,
+)
 from perdure.pipeline.retrieval.rewrite import (
     CHARACTERS_PER_TOKEN,
     MAX_ANSWER_LENGTH,
@@ -284,7 +296,8 @@ def _told(window: Any) -> dict[str, Any]:
     }
 
 
-FURTHER = 5  # memories beyond the limit among which the newer one of a result is looked for
+BESIDE = 15  # memories beyond those, by which it is known what was read out of a message
+FURTHER = 10  # memories beyond the limit among which the newer one of a result is looked for
 RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
 CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts
 
@@ -362,7 +375,10 @@ class ReadPath:
     async def _by_fusion(self, query: Query, text: str) -> SearchResult:
         warnings: list[str] = []
         past = None if query.include_past else self._within(query, include_past=True)
-        asked = replace(query, limit=max(query.limit, RERANKED) if query.rerank else query.limit + FURTHER)
+        asked = replace(
+            query,
+            limit=max(query.limit, RERANKED) if query.rerank else query.limit + self._further(query.limit) + BESIDE,
+        )
         async with background(self._reach(query, text)) as reaching:
             found = await self._fused(asked, text, self._within(query), past)
             items = [found.item(number, _shown) for number in range(len(found.points))]
@@ -373,8 +389,11 @@ class ReadPath:
                 ]
             if query.rerank:
                 items = await self._reranked(text, items, warnings)
-            ordered = newer_first(_worth_showing(items, query.threshold), of_now=found.question.of_now)
-            results = ordered[: query.limit]
+            nearest = items if query.rerank else items[: query.limit + self._further(query.limit)]
+            worth = _worth_showing(nearest, query.threshold)
+            ordered = newer_first(worth, of_now=found.question.of_now, links=await self._message_links(worth))
+            ended = [_shown(point.payload) for point in found.past]
+            results = said_once(ordered, items, ended)[: query.limit]
             coverage = found.coverage(results)
             results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
@@ -382,8 +401,22 @@ class ReadPath:
             coverage=coverage.value,
             facets=coverage.facets,
             warnings=warnings,
-            held_back=_earlier_texts(results) + found.skipped_past,
+            held_back=_earlier_texts(results) + len(found.past),
         )
+
+    def _further(self, limit: int) -> int:
+        """Return how many memories beyond a limit are looked at; some messages give way to their facts."""
+        return max(FURTHER, limit // 2) if "messages" in self.kinds else FURTHER
+
+    async def _message_links(self, items: Sequence[MemoryItem]) -> dict[str, set[str]]:
+        """Return the links between messages, and between messages and what was read out of others."""
+        if not any(item.is_said for item in items):
+            return {}
+        here = {item.id for item in items}
+        absent = list(dict.fromkeys(id for item in items for id in item.older if id not in here))
+        kernel = self._kernel
+        points = await kernel.store.payloads(kernel.collection, absent) if absent else []
+        return message_links(items, [_shown(point.payload) for point in points])
 
     async def _reach(self, query: Query, text: str) -> Reached | None:
         if self._related is None or not query.related or query.versions:
@@ -418,12 +451,20 @@ class ReadPath:
         return visible(
             query.scope,
             now=self._kernel.clock.now(),
-            kinds=self._fused.indexes.searched if query.files else self._fused.indexes.kinds,
+            kinds=self._kinds(query),
             as_of=query.as_of,
             include_past=query.include_past or include_past,
-            filters=all_of(types, query.filters, TRUSTED if query.trusted else None),
+            filters=all_of(types, query.filters, all_of(TRUSTED, CONFIRMED) if query.trusted else None),
             state=VERSION if query.versions else LIVE,
         )
+
+    def _kinds(self, query: Query) -> tuple[str, ...]:
+        """Return the kinds of rows that a query may find; presets that keep to a specification find messages only if
+        `episodes` is `search`."""
+        kinds = self.searched if query.files else self.kinds
+        if query.preset.ranking == "fused" or self._kernel.config.episodes == "search":
+            return kinds
+        return tuple(kind for kind in kinds if kind != "messages")
 
     async def _hydrated(self, query: Query, items: list[MemoryItem]) -> list[MemoryItem]:
         """Return the memories with their source messages; hidden ones stay hidden."""
@@ -479,8 +520,13 @@ class ReadPath:
         directives = await self._standing.directives(query.scope)
         profile = await self._standing.profile(query.scope)
         found = await self.find(await self.rewritten(replace(query, trusted=True, files=False), []))
-        said = {item.id for item in (*directives, *profile)}
-        facts = [item for item in found.results if item.id not in said]
+        standing = [*directives, *profile]
+        said = {item.id for item in standing}
+        facts = [
+            item
+            for item in without_repeated_words(found.results)
+            if item.id not in said and not (item.is_said and _is_told_by(standing, item))
+        ]
         block = render_context(directives, profile, facts, max_tokens=max_tokens)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
         return block
@@ -514,6 +560,12 @@ class ReadPath:
         """Drop cached text of the store after an erasure."""
         self.erasures += 1
         self._fused.indexes.forget()
+
+
+def _is_told_by(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
+    """Whether what was read out of a message says it whole."""
+    read_out = [item for item in items if message.id in item.sources]
+    return bool(read_out) and says_whole(read_out, message)
 
 
 def _worth_showing(items: list[MemoryItem], threshold: float | None) -> list[MemoryItem]:

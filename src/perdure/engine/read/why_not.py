@@ -72,7 +72,10 @@ class WhyNot:
         if matches(Condition("kind", "in", self._read.searched), payload):
             return None
         if item.kind == "messages":
-            return _absence("kind", 'it is a message as it was said, and messages are searched with episodes="search"')
+            return _absence(
+                "kind",
+                'it is a message as it was said, and messages are searched with episodes="words" and the preset best',
+            )
         *others, last = self._read.searched
         return _absence("kind", f"it is one of the {item.kind}, and {', '.join(others)} and {last} are searched")
 

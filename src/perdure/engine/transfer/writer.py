@@ -254,7 +254,7 @@ class ImportWriter:
             kept = []
         async with kernel.lock(Scope()):
             new = await kernel.ledger.insert_episodes(kept)
-        if kernel.config.episodes == "search":
+        if kernel.config.searches_messages:
             await self._make_searchable([episode for episode in kept if not episode.hidden])
         self._report.count("episodes", new=new, skipped=len(episodes) - new)
 

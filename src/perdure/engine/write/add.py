@@ -270,7 +270,9 @@ class WritePath:
             if remembered is not None:  # by a call with the same key that came first
                 return remembered
             remember = None if key is None else (key, scope, result)
-            warnings = await self._kernel.commit(changes, vectors, episodes=episodes, remember=remember)
+            warnings = await self._kernel.commit(
+                changes, vectors, episodes=episodes, remember=remember, said_until=addition.expires_at
+            )
         return replace(result, warnings=[*result.warnings, *warnings])
 
     async def _reconcile(
@@ -324,7 +326,9 @@ class WritePath:
             await self._decide(plan, sourced, banded)
             result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
-            late = await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
+            late = await kernel.commit(
+                plan.changes, plan.vectors, episodes=episodes, remember=remember, said_until=context.expires_at
+            )
             if not embedded.failed:
                 await kernel.mark_extracted(pending)
         return replace(result, warnings=[*plan.warnings, *late])

@@ -124,7 +124,7 @@ class Forget:
         if self._kernel.ledger is not None:
             await self._find_in_ledger(found, request, self._kernel.ledger)
         await self._note_derived(found, request)
-        if self._kernel.config.episodes == "search":
+        if self._kernel.config.searches_messages:
             for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
                 found.rows[point.id] = point
             if found.episodes and isinstance(self._kernel.store, FileStore):  # tombstones of messages

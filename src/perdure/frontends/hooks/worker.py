@@ -188,8 +188,11 @@ async def _standing(view: AsyncMemory, query: str, session: Session, budget: int
 
 
 async def _matching(view: AsyncMemory, prompt: str, session: Session, budget: int) -> str:
-    """Return the memories that belong to a prompt and were not shown in this session."""
-    filters: list[dict[str, Any]] = [TRUSTED]
+    """Return the facts and notes that belong to a prompt and were not shown in this session.
+
+    Whole messages stay out: those of this session stand in the conversation already, and others are long for a prompt.
+    """
+    filters: list[dict[str, Any]] = [TRUSTED, {"kind": {"ne": "messages"}}]
     if session.shown:
         filters.append({"NOT": [{"id": {"in": sorted(session.shown)}}]})
     found = await view.search(prompt, limit=MOST_HITS, threshold=LEAST_SCORE, filters={"AND": filters})

@@ -278,7 +278,7 @@ async def get_event_status(call: ToolCall, given: EventArguments) -> EventView:
 
 
 def _trusted(filters: dict[str, Any] | None) -> dict[str, Any]:
-    return TRUSTED if not filters else {"AND": [filters, TRUSTED]}
+    return {"AND": [*([filters] if filters else []), TRUSTED, {"kind": {"ne": "messages"}}]}  # mem0 has no messages
 
 
 def _overview(call: ToolCall) -> Overview:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.text.terms import split_words
+from perdure.pipeline.retrieval.features import read_unit
 from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 # --- Words and letters beside meaning
@@ -163,14 +164,19 @@ ABOUT_EQUAL = 0.5
 """Share of another's score from which a memory answers a question about as well; what scores less answers another."""
 
 
-def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False) -> list[MemoryItem]:
+Links = Mapping[str, Collection[str]]
+"""For ids of memories, the ids of those that they may have replaced."""
+
+
+def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False, links: Links | None = None) -> list[MemoryItem]:
     """Return the items, best first, with newer ones before those that they may have replaced, if both answer as well.
 
     An item moves up past items that score about as much, but not past one that replaced it. Where the question asks how
     things stand (`of_now`), what was replaced comes after all else. Items keep their scores, so the scores of such a
-    pair may rise. A link counts only to an item that was not said later; circular links count as none.
+    pair may rise. A link counts only to an item that was not said later; circular links count as none. `links` are
+    further ones than the items' own.
     """
-    older = _links(items)
+    older = _links(items, links or {})
     if not older:
         return list(items)
     ordered: list[MemoryItem] = []
@@ -183,12 +189,12 @@ def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False) -> list[Me
     return sorted(ordered, key=lambda item: item.id in gone)
 
 
-def _links(items: Sequence[MemoryItem]) -> dict[str, frozenset[str]]:
+def _links(items: Sequence[MemoryItem], further: Links) -> dict[str, frozenset[str]]:
     """Return the ids that each item precedes, by direct or indirect links, without circles."""
     here = {item.id: item for item in items}
     direct: dict[str, set[str]] = {}
     for item in items:
-        for id in item.older:
+        for id in (*item.older, *further.get(item.id, ())):
             other = here.get(id)
             if other is None or other is item or item.told_at < other.told_at:
                 continue
@@ -224,11 +230,119 @@ def _place(item: MemoryItem, ordered: Sequence[MemoryItem], older: Mapping[str, 
     return place
 
 
+USER = "user"  # the subject of what is about the user, as it stands in slots
+
+
+# --- Messages beside what was read out of them
+
+SAYS_WHOLE = 0.9
+"""Share of a message's topic words that its facts and notes must hold to stand for it. With .75 and .6, 1 and 2 in a
+hundred fewer of the answers in the talk sets were among five results."""
+
+
+def message_links(items: Sequence[MemoryItem], known: Sequence[MemoryItem] = ()) -> dict[str, set[str]]:
+    """Return what facts and notes, and the messages that they came from, replace beyond the links of the items.
+
+    Messages have no links of their own: one that told the older of two statements is older than one that told the
+    newer, and so are the earlier sources of a fact whose text was changed. `known` are linked memories that are not
+    among the items.
+    """
+    here = {item.id: item for item in (*known, *items)}
+    found: dict[str, set[str]] = {}
+    for item in items:
+        if item.is_said:
+            continue
+        told_last = item.sources[-1:]
+        replaced = set(item.sources[:-1]) if item.version > 1 else set()
+        for id in item.older:
+            replaced |= {id, *(here[id].sources if id in here else ())}
+        replaced.difference_update(told_last)
+        if replaced:
+            for id in (item.id, *told_last):
+                found.setdefault(id, set()).update(replaced)
+    return found
+
+
+def said_once(
+    items: Sequence[MemoryItem], beside: Sequence[MemoryItem] = (), ended: Sequence[MemoryItem] = ()
+) -> list[MemoryItem]:
+    """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
+
+    The best of these takes the message's place if it answers about as well. What comes after a message that stands, and
+    was read out of it, moves to the end: its words are there already. `beside` are memories that are no results,
+    `ended` those that no longer hold.
+    """
+    results = {item.id for item in items}
+    read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
+    past = {item.id for item in ended}
+    ordered: dict[str, MemoryItem] = {}
+    repeats: dict[str, MemoryItem] = {}
+    for item in items:
+        if item.id in ordered or item.id in repeats:
+            continue
+        of_it = read_out.get(item.id, []) if item.is_said else []
+        standing = [each for each in of_it if each.id not in past and not _is_superseded(item, each)]
+        if not of_it or (standing and not says_whole(standing, item)):
+            ordered[item.id] = item
+            repeats.update((each.id, each) for each in standing if each.id in results and each.id not in ordered)
+            continue
+        floor = ABOUT_EQUAL * (item.score or 0.0)
+        good = (each for each in of_it if each.id in results and (each.score or 0.0) >= floor)
+        best = next((each for each in good if each.id not in repeats), None)
+        if best is not None:
+            ordered.setdefault(best.id, best)
+        elif standing and ordered:  # it ranks by the turns around it: good enough to be a result, not to be the first
+            ordered[item.id] = item
+    return [*ordered.values(), *repeats.values()]
+
+
+def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
+    """Whether facts and notes hold nearly all words of a message that have a topic."""
+    told = _topics(message.memory)
+    held: set[str] = set().union(*(_topics(item.memory) for item in items))
+    return len(told & held) >= SAYS_WHOLE * len(told)
+
+
+def _read_out(items: Iterable[MemoryItem]) -> dict[str, list[MemoryItem]]:
+    """Return the facts and notes by the messages that they came from."""
+    found: dict[str, list[MemoryItem]] = {}
+    for item in items:
+        if not item.is_said:
+            for source in item.sources:
+                found.setdefault(source, []).append(item)
+    return found
+
+
+def _is_superseded(message: MemoryItem, fact: MemoryItem) -> bool:
+    """Whether a fact of a message was changed since: by a later message, or by hand to a text of other words."""
+    if fact.version == 1:
+        return False
+    if len(fact.sources) > 1:
+        return fact.sources[-1] != message.id
+    said = _topics(fact.memory) - {USER}
+    return 2 * len(said & _topics(message.memory)) <= len(said)
+
+
+def _topics(text: str) -> set[str]:
+    return set(read_unit(text).stems)
+
+
+def without_repeated_words(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the items without facts and notes that come after a message that they were read out of."""
+    said: set[str] = set()
+    kept = []
+    for item in items:
+        if item.is_said:
+            said.add(item.id)
+        elif not said.isdisjoint(item.sources):
+            continue
+        kept.append(item)
+    return kept
+
+
 # --- Diversity and repeats
 
 # Repeats: of wordings that say the same, only the best is told (five ways to like coffee are one memory).
-
-USER = "user"  # the subject of what is about the user, as it stands in slots
 
 
 def without_repeats(texts: Sequence[tuple[str, Slots | None]]) -> list[int]:
