@@ -23,7 +23,7 @@ NPM = (
     "@anthropic-ai/claude-code@2.1.332",
     "add-mcp@2.4.0",
 )
-PIP = ("mcpscore==1.29.0",)
+PIP = ("mcpscore==1.29.0", "skillsaw==0.22.0")
 LOWEST_NODE = 22
 QUIET = {
     "DISABLE_TELEMETRY": "1",
@@ -60,7 +60,7 @@ def fetch() -> Path:
         _link(found / "node_modules/.bin", programs)
     venv.create(found / "venv", with_pip=True)
     _run(str(found / "venv/bin/python"), "-m", "pip", "install", "--quiet", "--no-input", *PIP)
-    _link(found / "venv/bin", programs, only=("mcpscore",))
+    _link(found / "venv/bin", programs, only=("mcpscore", "skillsaw"))
     if npm is not None:
         told.write_text(wanted, encoding="utf-8")
     return programs
@@ -79,7 +79,7 @@ def _link(source: Path, programs: Path, only: tuple[str, ...] = ()) -> None:
 
 def program(name: str) -> str | None:
     """Return the path of a program that is on PATH; without a Node that is new enough, of none."""
-    return shutil.which(name) if name == "mcpscore" or _node_is_new() else None
+    return shutil.which(name) if name in ("mcpscore", "skillsaw") or _node_is_new() else None
 
 
 def _node_is_new() -> bool:

@@ -33,6 +33,7 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
 BACKUP = ".before-perdure"
 """Ending of the copy of a file as it was before perdure changed it."""
 CLAUDE_FOLDER = "CLAUDE_CONFIG_DIR"  # where Claude Code keeps a person's settings instead of their home
+HOOK_SECONDS = 5  # when Claude Code gives up on a hook, which ends by itself long before
 OWN_COMMAND_SECONDS = 60.0
 CHECK_SECONDS = 30.0
 
@@ -369,7 +370,7 @@ def _hooks_edit(scope: str, command: list[str]) -> Edit:
     own = os.environ.get(CLAUDE_FOLDER) if scope == "user" else None
     file = Path(own or (Path.home() if scope == "user" else Path.cwd()) / ".claude") / "settings.json"
     line = " ".join(part if re.fullmatch(r"[\w@%+=:,./-]+", part) else json.dumps(part) for part in command)
-    hook = {"hooks": [{"type": "command", "command": line, "timeout": 5}]}
+    hook = {"hooks": [{"type": "command", "command": line, "timeout": HOOK_SECONDS}]}
 
     def is_ours(group: Any) -> bool:
         held = group.get("hooks", []) if isinstance(group, dict) else []
