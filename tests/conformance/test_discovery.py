@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from perdure.frontends.cli.commands.clients.install import EVENTS, _tools
+from perdure.frontends.cli.commands.clients import tools_of as tools_behind
+from perdure.frontends.cli.commands.clients.install import EVENTS
 from perdure.frontends.mcp.tool import tools_of
 from tests.conformance.programs import QUIET, needs, program
 
@@ -56,7 +57,7 @@ def test_the_plugins_server_answers(programs: Path) -> None:
     (entry,) = read(PLUGIN / ".mcp.json")["mcpServers"].values()
     command = [expanded(part) for part in (entry["command"], *entry["args"])]
     assert command == ["perdure", "mcp", "--user-id", "ana"]
-    assert _tools(command) == CORE
+    assert tools_behind(command) == CORE
 
 
 def test_the_registrys_entry_starts_the_server(programs: Path) -> None:
@@ -65,7 +66,7 @@ def test_the_registrys_entry_starts_the_server(programs: Path) -> None:
     for argument in package["packageArguments"]:
         given = argument.get("value") or argument["placeholder"]
         command += [given] if argument["type"] == "positional" else [argument["name"], given]
-    assert _tools(command) == CORE
+    assert tools_behind(command) == CORE
 
 
 def test_the_readme_owns_the_registered_name() -> None:
@@ -94,7 +95,7 @@ def test_the_bundle_is_the_same_twice_and_its_server_answers(tmp_path: Path, mon
     given = [part.replace("${user_config.user_id}", "ana") for part in arguments[at + 1 :]]
     monkeypatch.setenv("HOME", str(tmp_path))
     server = str(tmp_path / "unpacked" / manifest["server"]["entry_point"])
-    assert _tools([sys.executable, server, *given]) == CORE
+    assert tools_behind([sys.executable, server, *given]) == CORE
 
 
 def test_hooks_of_the_plugin_are_those_of_install_and_do_nothing_without_perdure(tmp_path: Path) -> None:
