@@ -2,6 +2,7 @@
 # make test    installs what is missing and passes every check and test
 # make quick   lint, types and the tests that start no server
 # make properties   draws a thousand examples for each property (make test draws 40)
+# make conformance   fetches other people's programs into ~/.cache/perdure-judges, and has them judge perdure
 # make bench   prints the tables of benchmarks/ that need no data from elsewhere
 # make dist    builds what is published into dist/, twice, and checks it
 # make dist-check   installs dist/ into an empty environment from a local index, and runs it without a network
@@ -21,7 +22,7 @@ STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinec
 RERANKERS := cross_encoder,cohere,jina,voyage
 EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server,fast,yaml,mcp
 
-.PHONY: demo test quick lint types unit properties bench dist dist-check clean
+.PHONY: demo test quick lint types unit properties conformance bench dist dist-check clean
 
 demo: $(VENV)/.run
 	$(BIN)/perdure demo
@@ -47,6 +48,11 @@ unit: $(VENV)/.dev
 
 properties: $(VENV)/.dev
 	$(BIN)/pytest -n auto --hypothesis-profile=thorough -m hypothesis $(QUICK)
+
+JUDGED := tests/conformance tests/frontends/mcp/test_knowledge_graph.py tests/frontends/cli/test_install.py
+
+conformance: $(VENV)/.dev
+	PATH="$$($(BIN)/python -m tests.conformance.programs):$$PATH" $(BIN)/pytest -rs -s $(JUDGED)
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encoder.py

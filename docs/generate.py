@@ -1,4 +1,4 @@
-"""Write docs/configuration.md, cli.md, stores.md and runtime-reference.md from the code.
+"""Write docs/configuration.md, cli.md, stores.md, runtime-reference.md and the files of discovery.py from the code.
 
     python docs/generate.py [--check]
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
+from discovery import ROOT, discovery_files
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from runtime_page import runtime_page
@@ -145,15 +146,16 @@ def main() -> int:
         "stores.md": stores_page(table),
         "runtime-reference.md": runtime_page(table),
     }
-    pages = {name: wrapped(text) for name, text in pages.items()}
-    stale = [name for name, text in pages.items() if not same(FOLDER / name, text)]
+    files = {FOLDER / name: wrapped(text) for name, text in pages.items()} | discovery_files()
+    stale = [file for file, text in files.items() if not same(file, text)]
     if "--check" in sys.argv[1:]:
-        for name in stale:
-            print(f"docs/{name} is not what the code says: run python docs/generate.py")
+        for file in stale:
+            print(f"{file.relative_to(ROOT)} is not what the code says: run python docs/generate.py")
         return 1 if stale else 0
-    for name in stale:
-        (FOLDER / name).write_text(pages[name], encoding="utf-8")
-        print(f"wrote docs/{name}")
+    for file in stale:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(files[file], encoding="utf-8")
+        print(f"wrote {file.relative_to(ROOT)}")
     return 0
 
 

@@ -283,6 +283,60 @@ def test_a_link_to_a_file_stays_a_link(home: Path) -> None:
     assert (home / "dotfiles/mcp.json").read_text() == "{}\n"
 
 
+def test_doctor_starts_each_entry(home: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    (memory / "perdure.toml").write_text('[embedder]\nprovider = "hashed"\n', encoding="utf-8")
+    perdure("add", "I live in Lisbon", "--user-id", "ana", "--path", str(memory))
+    for name in CLIENTS:
+        install(name, "--user-id", "ana", "--path", str(memory))
+    install("cursor", "--user-id", "ben", "--scope", "project", "--path", str(memory))
+    done = perdure("doctor", "--json", "--path", str(memory))
+    assert done.status == 0, done.out
+    told = done.json["clients"]
+    assert sorted(each["client"] for each in told) == sorted([*CLIENTS, "cursor"])
+    assert {each["tools"] for each in told} == {8}
+    assert {each["error"] for each in told} == {None}
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["/nowhere/perdure", "mcp"], "cannot be started"),
+        ([sys.executable, "-c", "print('hello')"], "ended without an answer"),
+    ],
+)
+def test_doctor_fails_for_an_entry_that_does_not_answer(
+    home: Path, tmp_path: Path, command: list[str], said: str
+) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    (memory / "perdure.toml").write_text('[embedder]\nprovider = "hashed"\n', encoding="utf-8")
+    perdure("add", "I live in Lisbon", "--user-id", "ana", "--path", str(memory))
+    (home / ".cursor").mkdir()
+    servers = {"mcpServers": {NAME: {"command": command[0], "args": command[1:]}, "other": {"command": "/bin/false"}}}
+    (home / ".cursor/mcp.json").write_text(json.dumps(servers), encoding="utf-8")
+    (home / ".gemini").mkdir()
+    (home / ".gemini/settings.json").write_text("no JSON", encoding="utf-8")
+    done = perdure("doctor", "--path", str(memory))
+    assert done.status == 1
+    (line,) = [line for line in done.out.splitlines() if line.startswith("cursor ")]
+    assert said in line
+
+
+def test_doctor_starts_no_program_that_a_folders_file_names(home: Path, tmp_path: Path) -> None:
+    """The working folder may be a repository of anybody's."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    (memory / "perdure.toml").write_text('[embedder]\nprovider = "hashed"\n', encoding="utf-8")
+    perdure("add", "I live in Lisbon", "--user-id", "ana", "--path", str(memory))
+    servers = {"mcpServers": {NAME: {"command": "/bin/sh", "args": ["-c", f"touch {tmp_path}/started"]}}}
+    (Path.cwd() / ".mcp.json").write_text(json.dumps(servers), encoding="utf-8")
+    done = perdure("doctor", "--path", str(memory))
+    assert (done.status, (tmp_path / "started").exists()) == (0, False)
+    assert "claude-code" in done.out and "not started" in done.out
+
+
 def test_check_speaks_to_the_server_as_a_client_does(home: Path) -> None:
     pytest.importorskip("mcp")
     tools = install("cursor", "--check", "--user-id", "ana", "--json").json["tools"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from perdure.domain.event import AddResult, HistoryRecord, MemoryEvent
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.tool import ToolAnswer
@@ -76,8 +78,8 @@ class Changed(ToolAnswer):
 class Changes(ToolAnswer):
     """What a write did; it is durable and can be recalled at once."""
 
-    results: list[Changed]
-    note: str | None = None
+    results: list[Changed] = Field(description="done")
+    note: str | None = Field(None, description="warnings")
 
     @classmethod
     def of(cls, result: AddResult, *, nothing: str | None = None) -> Changes:

@@ -32,7 +32,7 @@ PENDING = "Some bytes go when another process closes the file."
 class ForgetArguments(Arguments):
     """Arguments of forget."""
 
-    id: str | None = None
+    id: str | None = Field(None, description="from recall")
     query: str | None = Field(None, description="instead of id: all that closely match")
     confirm: str | None = Field(None, description="handle from the first answer")
 
@@ -48,11 +48,11 @@ class Place(ToolAnswer):
 class Forgotten(ToolAnswer):
     """Answer of forget."""
 
-    status: Literal["needs_confirmation", "erased", "declined", "nothing_found"]
-    memories: list[Named]
-    places: list[Place]
-    confirm: str | None = None
-    note: str | None = None
+    status: Literal["needs_confirmation", "erased", "declined", "nothing_found"] = Field(description="how it stands")
+    memories: list[Named] = Field(description="that go")
+    places: list[Place] = Field(description="stored copies")
+    confirm: str | None = Field(None, description="handle")
+    note: str | None = Field(None, description="what to do")
 
 
 async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.InputRequiredResult:
@@ -127,26 +127,27 @@ TOKENS_PER_HIT = 40
 MOST_LINES = 3
 """Memories whose history `about` shows."""
 
-Query = Annotated[str, Field(min_length=1)]
+Query = Annotated[str, Field(min_length=1, description="a question or topic")]
+Budget = Annotated[int, Field(ge=50, le=20_000, description="of the answer")]
 
 
 class RecallArguments(Arguments):
     """Arguments of recall."""
 
     query: Query
-    limit: Annotated[int, Field(ge=1, le=50)] = 8
+    limit: Annotated[int, Field(ge=1, le=50, description="most results")] = 8
     as_of: str | None = Field(None, description="ISO time: what was known then")
     include_past: bool = Field(False, description="also what no longer holds")
-    max_tokens: Annotated[int, Field(ge=50, le=20_000)] = 1500
+    max_tokens: Budget = 1500
 
 
 class Recalled(ToolAnswer):
     """Answer of recall."""
 
-    results: list[Known]
-    coverage: float
-    held_back: int
-    note: str | None = None
+    results: list[Known] = Field(description="best first")
+    coverage: float = Field(description="0 to 1")
+    held_back: int = Field(description="in quarantine")
+    note: str | None = Field(None, description="how to read it")
 
 
 async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
@@ -187,7 +188,7 @@ class RememberArguments(Arguments):
     facts: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=20)] = Field(
         description="each a whole sentence that is clear alone: 'User lives in Lisbon'"
     )
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = Field(None, description="kept with each")
 
 
 async def remember(call: ToolCall, given: RememberArguments) -> Changes:
@@ -206,7 +207,7 @@ class Said(Arguments):
 class LearnArguments(Arguments):
     """Arguments of learn."""
 
-    messages: Annotated[list[Said], Field(min_length=1, max_length=200)]
+    messages: Annotated[list[Said], Field(min_length=1, max_length=200, description="oldest first")]
 
 
 async def learn(call: ToolCall, given: LearnArguments) -> Changes:
@@ -224,16 +225,27 @@ def noted(call: ToolCall, metadata: dict[str, Any] | None) -> dict[str, Any] | N
 class CorrectArguments(Arguments):
     """Arguments of correct."""
 
-    id: str
+    id: str = Field(description="from recall")
     text: Annotated[str, Field(min_length=1)] = Field(description="the whole new text")
 
 
-async def correct(call: ToolCall, given: CorrectArguments) -> Changed:
+class Corrected(Changed):
+    """Answer of correct."""
+
+    event: str = Field(description="UPDATE")
+    id: str = Field(description="of the memory")
+    memory: str = Field(description="new text")
+    old_memory: str | None = Field(None, description="old text")
+    event_id: str | None = Field(None, description="for undo")
+    reason: str | None = Field(None, description="why")
+
+
+async def correct(call: ToolCall, given: CorrectArguments) -> Corrected:
     """Replace a memory's text; the old one stays as a version."""
     item = await call.memory.update(given.id, given.text)
     records = await call.memory.history(item.id)
     last = records[-1] if records else None
-    return Changed(
+    return Corrected(
         event="UPDATE",
         id=item.id,
         memory=item.memory,
@@ -256,14 +268,14 @@ async def undo(call: ToolCall, given: UndoArguments) -> Changes:
 class HistoryArguments(Arguments):
     """Arguments of history."""
 
-    id: str | None = None
+    id: str | None = Field(None, description="from recall")
     about: str | None = Field(None, description="instead of id: a question")
 
 
 class History(ToolAnswer):
     """Answer of history."""
 
-    events: list[Recorded]
+    events: list[Recorded] = Field(description="oldest first")
 
 
 async def history(call: ToolCall, given: HistoryArguments) -> History:
@@ -288,13 +300,13 @@ class ContextArguments(Arguments):
     """Arguments of context."""
 
     query: Query
-    max_tokens: Annotated[int, Field(ge=50, le=20_000)] = 800
+    max_tokens: Budget = 800
 
 
 class ContextBlock(ToolAnswer):
     """Answer of context."""
 
-    context: str
+    context: str = Field(description="quoted memories")
 
 
 async def context(call: ToolCall, given: ContextArguments) -> ContextBlock:
@@ -340,7 +352,7 @@ CORRECT = Tool(
     title="Correct a memory",
     description="Replace the text of a memory that is wrong. The old text stays in its history.",
     arguments=CorrectArguments,
-    answer=Changed,
+    answer=Corrected,
     run=correct,
     repeatable=True,
 )

@@ -12,6 +12,7 @@ import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from perdure import __version__
@@ -97,6 +98,16 @@ def build_server(
         **memory_pages(access),
     )
     server.middleware.append(consent.boundary(access, NAME))
+
+    async def discover(context: RequestContext, params: types.RequestParams | None) -> types.DiscoverResult:
+        # The SDK's own answer leaves out the revisions with a handshake, which this server speaks too.
+        return types.DiscoverResult(
+            supported_versions=[*MODERN_PROTOCOL_VERSIONS, *reversed(HANDSHAKE_PROTOCOL_VERSIONS)],
+            capabilities=server.get_capabilities(protocol_version=context.protocol_version),
+            instructions=INSTRUCTIONS,
+        )
+
+    server.add_request_handler("server/discover", types.RequestParams, discover)
     return server
 
 
@@ -118,7 +129,7 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
     async def read_resource(
         context: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        with told_as_protocol_errors():
+        with told_as_protocol_errors(uri=params.uri):
             return await resources.read((await access.open(context)).memory, params.uri)
         raise AssertionError("either returned or raised")
 
@@ -144,14 +155,17 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
 
 
 @contextmanager
-def told_as_protocol_errors() -> Iterator[None]:
-    """Turn an error into the protocol's own: resources and prompts have no answer that could hold it."""
+def told_as_protocol_errors(**asked: str) -> Iterator[None]:
+    """Turn an error into the protocol's own: resources and prompts have no answer that could hold it.
+
+    `asked` stands beside the code in the error's data.
+    """
     try:
         yield
     except PerdureError as error:
         fault = fault_of(error, "facts")
         code = types.INVALID_PARAMS if fault.status < 500 else types.INTERNAL_ERROR
-        raise MCPError(code=code, message=fault.message, data={"code": fault.code}) from error
+        raise MCPError(code=code, message=fault.message, data={"code": fault.code, **asked}) from error
     except Exception as error:
         logger.exception("a resource, a prompt or a completion failed")
         raise MCPError(code=types.INTERNAL_ERROR, message="the server failed; its log says how") from error

@@ -1,16 +1,28 @@
-"""MCP over standard input and output: one client, one folder, one scope."""
+"""MCP over standard input and output: one client, one folder, one scope.
+
+Where `perdure serve` runs on the folder, its engine answers: four clients must not load four models.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import http.client
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import encode_header_value
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from perdure.domain.errors import InvalidInputError
+from perdure.frontends.mcp import SCOPE_HEADER, Serving
 from perdure.frontends.mcp.access import CallerAccess, RequestContext
-from perdure.frontends.mcp.consent import Consent
+from perdure.frontends.mcp.consent import Consent, asks_by_answer, can_ask
 from perdure.frontends.mcp.server import build_server
 from perdure.frontends.mcp.tool import tools_of
 
@@ -95,6 +107,115 @@ class FolderAccess:
         return AsyncMemory(self._settings())
 
 
+PASSED_ON = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+"""Requests about memories; what the server is and has, this process says itself."""
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+OF_2026 = ("resultType", "ttlMs", "cacheScope", "_meta")
+"""Fields of an answer that clients before 2026-07-28 do not know."""
+LOST = "the server that runs on this folder went away during the call: look whether it was done before you call again"
+
+
+class NotReached(Exception):
+    """The server did not take the request, so it may be done elsewhere."""
+
+
+class AttachedServer:
+    """Passes requests about memories on to the server that runs on the same folder, as long as one does."""
+
+    def __init__(self, folder: Path, scope: Scope, profiles: Sequence[str]) -> None:
+        self._folder = folder
+        self._scope = json.dumps(scope.given())
+        self._profiles = profiles
+        self._refused: str | None = None
+
+    def found(self) -> Serving | None:
+        """Return the server, if it runs, has the same tools and did not refuse."""
+        serving = Serving.at(self._folder)
+        if serving is None or serving.token == self._refused or not {*self._profiles} <= {*serving.profiles}:
+            return None
+        return serving
+
+    async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Handle one request as the SDK's middleware."""
+        serving = self.found() if ctx.method in PASSED_ON else None
+        if serving is None:
+            return await call_next(ctx)
+        params = dict(ctx.params or {})
+        try:
+            result = await self._asked(serving, ctx, params)
+            while result.get("resultType") == "input_required" and not asks_by_answer(ctx):
+                params |= {"inputResponses": await self._replies(ctx, result["inputRequests"])}
+                params |= {"requestState": result.get("requestState")}
+                result = await self._asked(serving, ctx, params)
+        except NotReached:
+            self._refused = serving.token
+            return await call_next(ctx)
+        if asks_by_answer(ctx):
+            return result
+        return {name: value for name, value in result.items() if name not in OF_2026}
+
+    @staticmethod
+    async def _replies(context: RequestContext, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the person during the call, as clients before 2026-07-28 do."""
+        replies = {}
+        for name, request in asked.items():
+            form = types.ElicitRequestFormParams.model_validate(request["params"])
+            reply = await context.session.elicit_form(
+                form.message, form.requested_schema, related_request_id=context.request_id
+            )
+            replies[name] = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return replies
+
+    async def _asked(self, serving: Serving, context: RequestContext, params: dict[str, Any]) -> dict[str, Any]:
+        client = context.session.client_params
+        meta = {
+            types.PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+            types.CLIENT_CAPABILITIES_META_KEY: {"elicitation": {"form": {}}} if can_ask(context) else {},
+        }
+        if client is not None and client.client_info is not None:
+            meta[types.CLIENT_INFO_META_KEY] = client.client_info.model_dump(mode="json", by_alias=True)
+        headers = {
+            "Authorization": f"Bearer {serving.token}",
+            SCOPE_HEADER: self._scope,
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": LATEST_MODERN_VERSION,
+            "Mcp-Method": context.method,
+        }
+        if (name := NAMED_BY.get(context.method)) is not None:
+            headers["Mcp-Name"] = encode_header_value(str(params[name]))
+        body = {"jsonrpc": "2.0", "id": 1, "method": context.method, "params": {**params, "_meta": meta}}
+        answer = await asyncio.to_thread(_posted, serving.url, json.dumps(body).encode(), headers)
+        if (error := answer.get("error")) is not None:
+            raise MCPError(code=error["code"], message=error["message"], data=error.get("data"))
+        result = answer["result"]
+        assert isinstance(result, dict), "the protocol says so"
+        return result
+
+
+def _posted(url: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    """Send a request to the server, past all proxies; its JSON-RPC answer, NotReached, or MCPError if it broke off."""
+    line = http.client.HTTPConnection(url.removeprefix("http://"))
+    try:
+        try:
+            line.connect()
+        except OSError as error:
+            raise NotReached from error
+        line.request("POST", "/mcp", body, headers)
+        response = line.getresponse()
+        text = response.read().decode("utf-8")
+        if "event-stream" in (response.getheader("content-type") or ""):
+            text = next(part.removeprefix("data:") for part in reversed(text.splitlines()) if part.startswith("data:"))
+        answer = json.loads(text)
+    except (OSError, http.client.HTTPException, ValueError, StopIteration) as error:
+        raise MCPError(code=types.INTERNAL_ERROR, message=LOST) from error
+    finally:
+        line.close()
+    if not isinstance(answer, dict) or "jsonrpc" not in answer:
+        raise NotReached  # a refusal by the server's door, which let nothing in
+    return answer
+
+
 async def serve_stdio(
     settings: Callable[[], MemoryConfig],
     scope: Scope,
@@ -102,14 +223,25 @@ async def serve_stdio(
     *,
     team: str | None = None,
     role: Role = "member",
+    folder: Path | None = None,
 ) -> None:
-    """Serve until the client closes standard input; nothing but protocol is written to standard output."""
+    """Serve until the client closes standard input; nothing but protocol is written to standard output.
+
+    With a `folder`, a server that runs on it answers, except for a team, whose members it would have to know.
+    """
     access = FolderAccess(settings, scope, team, role)
+    attached = AttachedServer(folder, scope, profiles) if folder is not None and team is None else None
+
+    def prepare() -> None:
+        if attached is None or attached.found() is None:
+            access.prepare()
 
     def prepare_soon() -> None:
-        asyncio.get_running_loop().call_later(READY_AFTER_SECONDS, access.prepare)
+        asyncio.get_running_loop().call_later(READY_AFTER_SECONDS, prepare)
 
     server = build_server(tools_of(profiles), access, Consent(), after_list=prepare_soon)
+    if attached is not None:
+        server.middleware.insert(len(server.middleware) - 1, attached)  # outside of the sealing of states
     try:
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())

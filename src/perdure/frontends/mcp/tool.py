@@ -88,7 +88,7 @@ def _resolved(value: Any, parts: dict[str, Any]) -> Any:
         return value
     if "$ref" in value:
         return _resolved(parts[value["$ref"].rpartition("/")[2]], parts)
-    is_model = value.get("type") == "object"
+    is_model = value.get("type") == "object" and "properties" in value
     left_out = ("title", "description") if is_model else ()
     return {key: _resolved(each, parts) for key, each in value.items() if key not in left_out or isinstance(each, dict)}
 

@@ -17,6 +17,7 @@ from perdure.frontends.mcp import DEFAULT, Profile
 
 DEFAULT_PORT = 8100
 HANDLE_KEY_VARIABLE = "PERDURE_MCP_SECRET"
+ATTACH_VARIABLE = "PERDURE_MCP_ATTACH_TOKEN"  # from `perdure serve` to its workers, never from the user
 ANY = "*"  # every host, or every origin
 _HOST_NAME = re.compile(r"\*|(?:\*\.)?[^\s*:/?#@\[\]]+|\[?[0-9a-f:.]+\]?", re.IGNORECASE)
 _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s*/?#@]+", re.IGNORECASE)
@@ -125,6 +126,8 @@ class ServerSecrets(BaseModel):
     """The pepper of API keys' hashes: PERDURE_KEY_PEPPER."""
     mcp_secret: SecretStr | None = None
     """The key of the handles that confirm a `forget` by MCP: PERDURE_MCP_SECRET. Workers and replicas share it."""
+    attach_token: SecretStr | None = None
+    """What `perdure mcp` of the same folder sends, which reads it in the folder; `perdure serve` makes a new one."""
 
     @classmethod
     def read(cls) -> ServerSecrets:
@@ -133,6 +136,7 @@ class ServerSecrets(BaseModel):
             jwt_secret=_secret("PERDURE_JWT_SECRET"),
             key_pepper=_secret("PERDURE_KEY_PEPPER"),
             mcp_secret=_secret(HANDLE_KEY_VARIABLE),
+            attach_token=_secret(ATTACH_VARIABLE),
         )
 
 

@@ -1,4 +1,4 @@
-"""The command doctor, which checks consistency."""
+"""The command doctor, which checks consistency, and the entries in clients' settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perdure.domain.errors import PerdureError
+from perdure.frontends.cli.commands.clients import tools_of
 from perdure.frontends.cli.open_memory import with_engine
 from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import Column, advance, note, print_json, print_table, print_text, progress
@@ -26,6 +28,9 @@ def doctor(
     It treats the store as the truth otherwise: it completes the history, rebuilds the text index, extracts facts from
     messages that failed before, and embeds memories that have no vector.
 
+    It also starts each command that `perdure install` wrote into a client's settings, as the client does, and says
+    which do not answer; those fail the check too.
+
     Example: perdure doctor --repair
     """
     # Heavy: the engine; `perdure --help` must not wait for it.
@@ -40,15 +45,41 @@ def doctor(
             return await examine(engine, lambda done: advance(bar, done)), done
 
     diagnosis, repaired = with_engine(folder(path), work)
+    clients = _clients()
     if as_json:
-        dump: dict[str, Any] = diagnosis.model_dump()
+        dump: dict[str, Any] = {**diagnosis.model_dump(), "clients": clients}
         if repaired is not None:
             dump["repair"] = repaired.model_dump()
         print_json(dump)
     else:
         _print(diagnosis, repaired)
-    if not diagnosis.healthy:
+        for each in clients:
+            state = each["error"] or f"its command answers with {each['tools']} tools"
+            if each["tools"] is None:
+                state = "not started: a file of this folder names a program that is not this perdure"
+            print_text(f"{each['client']} ({each['file']}): {state}")
+    if not diagnosis.healthy or any(each["error"] for each in clients):
         raise typer.Exit(1)
+
+
+def _clients() -> list[dict[str, Any]]:
+    """Start what each client would start; how many tools it lists, or what is wrong."""
+    # Heavy for what it is: `perdure --help` must not wait for it.
+    from perdure.frontends.cli.commands.clients.install import installed
+
+    found: list[dict[str, Any]] = []
+    answers: dict[tuple[str, ...], dict[str, Any]] = {}  # most clients have the same command: one start tells
+    for client, file, command, may_start in installed():
+        key = tuple(command)
+        if not may_start:
+            answers[key] = {"tools": None, "error": None}
+        elif key not in answers or answers[key]["tools"] is None:
+            try:
+                answers[key] = {"tools": len(tools_of(command)), "error": None}
+            except PerdureError as error:
+                answers[key] = {"tools": 0, "error": error.message}
+        found.append({"client": client, "file": str(file), "command": command, **answers[key]})
+    return found
 
 
 def _print(diagnosis: Diagnosis, repaired: Repair | None) -> None:

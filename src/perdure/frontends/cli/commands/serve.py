@@ -13,7 +13,8 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ from perdure.frontends.cli.commands.keys import with_keys
 from perdure.frontends.cli.open_memory import need_server, read_settings
 from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import note, print_json
+from perdure.frontends.mcp import Serving
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -85,10 +87,29 @@ def serve(
     os.environ[SERVING] = json.dumps({"folder": str(place), "server": chosen})
     logs.to_standard_error()
     logger.info("listening", extra={"fields": {"url": url, "workers": settings.workers}})
-    if as_json:
-        print_json({"url": url, "workers": settings.workers, "open": settings.open})
-        typer.get_text_stream("stdout").flush()
-    run(settings, listening, f"{__name__}:served")
+    with attachable(settings, place, url):
+        if as_json:
+            print_json({"url": url, "workers": settings.workers, "open": settings.open})
+            typer.get_text_stream("stdout").flush()
+        run(settings, listening, f"{__name__}:served")
+
+
+@contextmanager
+def attachable(settings: ServerSettings, place: Path, url: str) -> Iterator[None]:
+    """Let each `perdure mcp` of the folder use this server's engine, instead of loading a model of its own."""
+    from perdure.frontends.server.settings import ATTACH_VARIABLE  # heavy, see above
+
+    os.environ.pop(ATTACH_VARIABLE, None)
+    if not settings.trust_client_user_id:  # then people are named by a proxy, which a local client passes by
+        yield
+        return
+    port = url.rpartition(":")[2]
+    own = url if settings.on_loopback else f"http://{'[::1]' if '[' in url else '127.0.0.1'}:{port}"
+    serving = Serving(own, secrets.token_urlsafe(32), settings.mcp_profiles)
+    with serving.announced(place) as is_announced:
+        if is_announced:
+            os.environ[ATTACH_VARIABLE] = serving.token
+        yield
 
 
 def begin() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import logging
 from dataclasses import replace
 from typing import Any
@@ -10,13 +12,15 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.access import Caller
-from perdure.domain.errors import AuthenticationError, ForbiddenError, PerdureError
+from perdure.domain.errors import AuthenticationError, ForbiddenError, InvalidInputError, PerdureError
+from perdure.domain.scope import OWNER_FIELDS
 from perdure.domain.scope import Scope as Walls
 from perdure.domain.text.readable import utf8_of
 from perdure.engine import api_keys
 from perdure.frontends.faults import BusyError
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.request_context import USER_HEADER
+from perdure.frontends.mcp import SCOPE_HEADER
 from perdure.frontends.server.auth.api_keys import TEAM_HEADER, ApiKeyAuthenticator, Credential, credentials
 from perdure.frontends.server.error_responses import send_error
 from perdure.frontends.server.middleware.rate_limit import address_name
@@ -113,6 +117,8 @@ class AuthMiddleware:
         team = _team_of(headers)
         refusal: AuthenticationError | None = None
         for credential in presented:
+            if path == TOOL_ROUTE and team is None and self._is_attached(credential):
+                return Caller(name="attached", walls=_scope_told(headers))
             try:
                 found = await self._known(credential)
             except AuthenticationError as error:
@@ -128,6 +134,13 @@ class AuthMiddleware:
             "a team's memory needs a token or a key: send Authorization: Bearer"
             if team is not None
             else "this needs a key: send Authorization: Bearer, Authorization: Token or X-API-Key"
+        )
+
+    def _is_attached(self, credential: Credential) -> bool:
+        """Whether it is a `perdure mcp` of this server's folder, which it could open itself."""
+        token = self._service.secrets.attach_token
+        return token is not None and hmac.compare_digest(
+            token.get_secret_value().encode(), credential.secret.encode("utf-8", "replace")
         )
 
     async def model_caller(self, headers: Headers, state: dict[str, Any]) -> Caller:
@@ -200,6 +213,18 @@ class AuthMiddleware:
             raise AuthenticationError("the key is not known here")
         look = self._keyring.caller(credential.secret)
         return await (self._keyring.in_time(look) if in_time else look)
+
+
+def _scope_told(headers: Headers) -> Walls:
+    """Return the scope of a client that attaches; InvalidInputError if it names no owner."""
+    try:
+        told = json.loads(headers.get(SCOPE_HEADER, ""))
+        walls = Walls(**{axis: str(told[axis]) for axis in told})
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{SCOPE_HEADER} is no scope", field=SCOPE_HEADER) from error
+    if not any(getattr(walls, axis) for axis in OWNER_FIELDS) or walls.team_id is not None:
+        raise InvalidInputError(f"{SCOPE_HEADER} names no owner", field=SCOPE_HEADER)
+    return walls
 
 
 def _team_of(headers: Headers) -> str | None:

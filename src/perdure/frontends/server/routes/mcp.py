@@ -88,6 +88,9 @@ class McpEndpoint:
         if b"%2f" in (scope.get("raw_path") or b"").lower():
             raise InvalidInputError("a user or project with a slash cannot be in the path", field="path")
         manager = await self._started()
+        # Blanks around a value are no part of it (RFC 9110 §5.5). One of uvicorn's parsers keeps them, and the SDK
+        # compares headers with the body.
+        scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         await manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
@@ -131,6 +134,5 @@ class McpEndpoint:
         consent = Consent(None if secret is None else secret.get_secret_value().encode())
         server = build_server(tools_of(settings.mcp_profiles), HttpAccess(self._service), consent)
         # Host, Origin and size are checked by this server's own middleware; without sessions any worker may answer.
-        return StreamableHTTPSessionManager(
-            server, json_response=True, stateless=True, max_request_body_size=settings.max_body_bytes
-        )
+        # Answers may be streams: a long call then keeps its connection alive, and changes can be told.
+        return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=settings.max_body_bytes)

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,7 +22,7 @@ from urllib.parse import quote
 import typer
 
 from perdure.domain.errors import InvalidInputError, PerdureError
-from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
+from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption, tools_of
 from perdure.frontends.cli.options import DEFAULT_FOLDER, JsonOption, PathOption, folder
 from perdure.frontends.cli.output import note, print_json, print_text
 
@@ -33,8 +32,8 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
 BACKUP = ".before-perdure"
 """Ending of the copy of a file as it was before perdure changed it."""
 CLAUDE_FOLDER = "CLAUDE_CONFIG_DIR"  # where Claude Code keeps a person's settings instead of their home
+HOOK_SECONDS = 5  # when Claude Code gives up on a hook, which ends by itself long before
 OWN_COMMAND_SECONDS = 60.0
-CHECK_SECONDS = 30.0
 
 Entry = dict[str, Any]
 
@@ -161,7 +160,7 @@ def install(
         _show(client, edits, server, as_json)
         return
     if check:
-        _tell({"client": client, "command": server, "tools": _tools(server)}, as_json)
+        _tell({"client": client, "command": server, "tools": tools_of(server)}, as_json)
         return
     if not remove and importlib.util.find_spec("mcp") is None:
         from perdure.backends.extras import extra_line  # heavy: `perdure --help` must not wait for it
@@ -324,10 +323,39 @@ class Edit:
             raise PerdureError(f"{file} cannot be written: {error}") from error
 
 
-def _server_edit(client: Client, scope: str, command: list[str]) -> Edit:
+def _files(client: Client, scope: str) -> list[Path]:
+    """Return the files of a client's settings, for "user" or "project"; none that exist need be."""
     names, base = (client.user, Path.home()) if scope == "user" else (client.project, Path.cwd())
     base = Path(os.environ.get(CLAUDE_FOLDER) or base) if client.own is _claude and scope == "user" else base
-    files = [base / name for name in names]
+    return [base / name for name in names]
+
+
+def installed() -> Iterator[tuple[str, Path, list[str], bool]]:
+    """Yield each client that has an entry of perdure's: its name, the file, the command, and whether it may be started.
+
+    A file of the working folder may come with a repository of anybody's: only this perdure is started from one. A file
+    that cannot be read is none of perdure's: the client itself says what is wrong with it.
+    """
+    ours = _program()
+    for name, client in CLIENTS.items():
+        for scope in ("user", "project"):
+            for file in _files(client, scope):
+                with suppress(OSError, UnicodeDecodeError, PerdureError):
+                    parse = {".toml": _parse_toml, ".yaml": _parse_yaml}.get(file.suffix, _parse_json)
+                    servers = parse(file.read_bytes().decode("utf-8")).get(client.key)
+                    entry = servers.get(NAME) if isinstance(servers, dict) else None
+                    if isinstance(entry, dict) and (command := _command_of(entry)):
+                        yield name, file, command, scope == "user" or command[: len(ours) + 1] == [*ours, "mcp"]
+
+
+def _command_of(entry: Entry) -> list[str]:
+    first, more = entry.get("command", entry.get("cmd")), entry.get("args", [])
+    parts = first if isinstance(first, list) else [first, *more] if isinstance(more, list) else []
+    return parts if all(isinstance(part, str) for part in parts) else []
+
+
+def _server_edit(client: Client, scope: str, command: list[str]) -> Edit:
+    files = _files(client, scope)
     file = next((each for each in files if each.exists()), files[0])
     entry, key = client.form(command), client.key
     if scope == "project" and file.name == ".mcp.json" and "type" not in entry:
@@ -369,7 +397,7 @@ def _hooks_edit(scope: str, command: list[str]) -> Edit:
     own = os.environ.get(CLAUDE_FOLDER) if scope == "user" else None
     file = Path(own or (Path.home() if scope == "user" else Path.cwd()) / ".claude") / "settings.json"
     line = " ".join(part if re.fullmatch(r"[\w@%+=:,./-]+", part) else json.dumps(part) for part in command)
-    hook = {"hooks": [{"type": "command", "command": line, "timeout": 5}]}
+    hook = {"hooks": [{"type": "command", "command": line, "timeout": HOOK_SECONDS}]}
 
     def is_ours(group: Any) -> bool:
         held = group.get("hooks", []) if isinstance(group, dict) else []
@@ -562,38 +590,3 @@ def _yaml_put(text: str, key: str, entry: Entry) -> str:
 def _yaml_take(text: str, key: str) -> str:
     found = re.search(rf"^( +){NAME}:[ \t]*\n(?:\1 +[^\n]*\n?)*", text, flags=re.MULTILINE)
     return text if found is None else text[: found.start()] + text[found.end() :]
-
-
-# ---------------------------------------------------------------- a client's first words
-
-
-def _tools(command: list[str]) -> list[str]:
-    """Start a server as a client does, and return the names of its tools."""
-    hello = {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "perdure-check", "version": "1"},
-    }  # fmt: skip
-    said = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-    ]
-    try:
-        server = subprocess.Popen(  # noqa: S603 - our own program, and no shell
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
-        )
-    except OSError as error:
-        raise PerdureError(f"{command[0]} cannot be started: {error}") from error
-    late = threading.Timer(CHECK_SECONDS, server.kill)
-    late.start()
-    try:
-        with server, suppress(BrokenPipeError):
-            assert server.stdin is not None and server.stdout is not None
-            server.stdin.write("".join(json.dumps(each) + "\n" for each in said))
-            server.stdin.flush()
-            for line in server.stdout:
-                answer = json.loads(line)
-                if answer.get("id") == len(said) - 1 and "result" in answer:
-                    return sorted(tool["name"] for tool in answer["result"]["tools"])
-    finally:
-        late.cancel()
-    raise PerdureError(f"it ended without an answer, run it to see why: {' '.join(command)}")

@@ -76,7 +76,9 @@ def mcp(
     from perdure.frontends.mcp.stdio import serve_stdio
 
     profiles = [name.strip() for name in profile.split(",")]
-    serving = serve_stdio(lambda: settings_for(profiles, place), scope, profiles, team=team, role=team_role(role))
+    serving = serve_stdio(
+        lambda: settings_for(profiles, place), scope, profiles, team=team, role=team_role(role), folder=place
+    )
     asyncio.run(serving)
 
 
