@@ -276,6 +276,15 @@ def test_a_message_of_which_a_fact_says_a_part_stands_before_it(quick: Memory) -
     assert found(quick, "under which flowerpot are the keys hidden?")[0] in (said, said.split(". ")[1].rstrip("."))
 
 
+def test_a_message_that_only_asks_is_no_answer(quick: Memory) -> None:
+    quick.add("Which harbour do the ferries leave from?", **ANA)
+    quick.add([{"role": "assistant", "content": "Good question! Which harbour do you mean, the old one?"}], **ANA)
+    quick.add([{"role": "assistant", "content": "All ferries leave from the old harbour. Shall I book one?"}], **ANA)
+    first, *questions = found(quick, "Which harbour do the ferries leave from?")
+    assert first == "All ferries leave from the old harbour. Shall I book one?"
+    assert len(questions) == 2
+
+
 def test_words_of_an_assistant_are_found_and_enter_no_prompt(quick: Memory) -> None:
     talk = [
         {"role": "user", "content": "What could I cook tonight?"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -239,6 +240,10 @@ SAYS_WHOLE = 0.9
 """Share of a message's topic words that its facts and notes must hold to stand for it. With .75 and .6, 1 and 2 in a
 hundred fewer of the answers in the talk sets were among five results."""
 
+LEAST_WORDS = 5  # of a sentence beside a question that makes a message more than a question
+_QUESTION_MARKS = ("?", "？", "؟")
+_SENTENCES = re.compile(r"[^.!?…。！？؟\n]+[.!?…。！？؟]*")
+
 
 def message_links(items: Sequence[MemoryItem], known: Sequence[MemoryItem] = ()) -> dict[str, set[str]]:
     """Return what facts and notes, and the messages that they came from, replace beyond the links of the items.
@@ -268,6 +273,7 @@ def said_once(
 ) -> list[MemoryItem]:
     """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
 
+    A message that only asks comes last: it resembles the next question most, and answers none.
     The best of these takes the message's place if it answers about as well. What comes after a message that stands, and
     was read out of it, moves to the end: its words are there already. `beside` are memories that are no results,
     `ended` those that no longer hold.
@@ -277,10 +283,14 @@ def said_once(
     past = {item.id for item in ended}
     ordered: dict[str, MemoryItem] = {}
     repeats: dict[str, MemoryItem] = {}
+    last: dict[str, MemoryItem] = {}
     for item in items:
         if item.id in ordered or item.id in repeats:
             continue
         of_it = read_out.get(item.id, []) if item.is_said else []
+        if item.is_said and not of_it and only_asks(item.memory):
+            last[item.id] = item
+            continue
         standing = [each for each in of_it if each.id not in past and not _is_superseded(item, each)]
         if not of_it or (standing and not says_whole(standing, item)):
             ordered[item.id] = item
@@ -293,7 +303,16 @@ def said_once(
             ordered.setdefault(best.id, best)
         elif standing and ordered:  # it ranks by the turns around it: good enough to be a result, not to be the first
             ordered[item.id] = item
-    return [*ordered.values(), *repeats.values()]
+    return [*ordered.values(), *repeats.values(), *last.values()]
+
+
+def only_asks(text: str) -> bool:
+    """Whether each sentence of a text is a question or too short to say much ("Welcome! Who lives with you?")."""
+    sentences = [sentence.strip() for sentence in _SENTENCES.findall(text)]
+    asked = [sentence for sentence in sentences if sentence.endswith(_QUESTION_MARKS)]
+    return bool(asked) and all(
+        sentence in asked or len(split_words(sentence)) < LEAST_WORDS for sentence in sentences if sentence
+    )
 
 
 def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
