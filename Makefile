@@ -50,6 +50,7 @@ properties: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encoder.py
+	$(BIN)/python benchmarks/wordpiece.py
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/crash.py --kills 50
