@@ -56,6 +56,7 @@ conformance: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encoder.py
+	$(BIN)/python benchmarks/wordpiece.py
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/crash.py --kills 50

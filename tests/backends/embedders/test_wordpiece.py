@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import wordpiece as benchmark
 from perdure.backends.embedders import _wordpiece as ours_module
 from perdure.backends.embedders import minilm
 from perdure.backends.embedders._wordpiece import read_tokenizer
 from perdure.backends.embedders.minilm import MAX_TOKENS, find_model
 from perdure.backends.extras import extra_line
 from perdure.domain.errors import DependencyError, EmbeddingError
+from tests.benchmarks import load
 
+benchmark = load("wordpiece")
 ROOT = Path(__file__).parents[3]
 FOUND = find_model(None, None)
 assert FOUND is not None, "the weights package is installed for tests"
