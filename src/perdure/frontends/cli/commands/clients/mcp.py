@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -67,6 +68,7 @@ def mcp(
     if not (user_id or agent_id or run_id):
         raise ScopeError(f"{ScopeError.TEXT}: perdure mcp --user-id NAME, or PERDURE_MCP_USER_ID")
     place = folder(path)
+    gc.disable()  # a tenth of the start would go into looking for garbage among modules, which stay
     try:
         import_module("mcp.server.lowlevel")  # heavy: `perdure --help` must not wait for it
     except ImportError as error:
@@ -75,6 +77,8 @@ def mcp(
         raise missing_driver("mcp", error) from error
     from perdure.frontends.mcp.stdio import serve_stdio
 
+    gc.freeze()
+    gc.enable()
     profiles = [name.strip() for name in profile.split(",")]
     serving = serve_stdio(
         lambda: settings_for(profiles, place), scope, profiles, team=team, role=team_role(role), folder=place
