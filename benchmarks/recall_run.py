@@ -1,8 +1,8 @@
 """What the benchmarks of recall share: conversations go into a memory, questions are asked, answers are scored.
 
 All conversations lie in one memory, each behind a user of its own. They are put in by turns (`add(..., infer=False)`),
-by the facts that the data set ships (`add_facts`), by both, or through the write path with the curator `rules` (the
-messages are searched too, `episodes="search"`). A fact stands for the turns that it came from; one of the data set's
+by the facts that the data set ships (`add_facts`), by both, or through the write path with the curator `rules` and its
+defaults, by which the messages are searched too. A fact stands for the turns that it came from; one of the data set's
 that replaced another, for its own alone. The time of a search is that of `Memory.search` less that of embedding the
 same question.
 """
@@ -69,7 +69,8 @@ class Loaded:
         self.memory = self._open()
 
     def _open(self) -> Memory:
-        memory = Memory({"path": str(self.folder), "episodes": "search" if self.mode == "rules" else "keep"})
+        more = {} if self.mode == "rules" else {"episodes": "keep"}  # through the write path, by its defaults
+        memory = Memory({"path": str(self.folder), **more})
         memory.search("warm up", user_id="nobody", limit=1, preset=self.preset)
         return memory
 
