@@ -240,7 +240,7 @@ SAYS_WHOLE = 0.9
 """Share of a message's topic words that its facts and notes must hold to stand for it. With .75 and .6, 1 and 2 in a
 hundred fewer of the answers in the talk sets were among five results."""
 
-LEAST_WORDS = 5  # of a sentence beside a question that makes a message more than a question
+LEAST_WORDS = 5  # of a statement: "Welcome to Porto!" beside a question tells nothing
 _QUESTION_MARKS = ("?", "？", "؟")
 _SENTENCES = re.compile(r"[^.!?…。！？؟\n]+[.!?…。！？؟]*")
 
@@ -273,10 +273,10 @@ def said_once(
 ) -> list[MemoryItem]:
     """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
 
-    A message that only asks comes last: it resembles the next question most, and answers none.
     The best of these takes the message's place if it answers about as well. What comes after a message that stands, and
-    was read out of it, moves to the end: its words are there already. `beside` are memories that are no results,
-    `ended` those that no longer hold.
+    was read out of it, moves to the end: its words are there already. A message that only asks comes last: it resembles
+    the next question most, and answers none. `beside` are memories that are no results, `ended` those that no longer
+    hold: a message of several statements outlives them.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -301,18 +301,25 @@ def said_once(
         best = next((each for each in good if each.id not in repeats), None)
         if best is not None:
             ordered.setdefault(best.id, best)
-        elif standing and ordered:  # it ranks by the turns around it: good enough to be a result, not to be the first
+        elif ordered if standing else len(_statements(item.memory)) > 1:
+            # If all of it still holds, it ranks by the turns around it: good enough for a result, not for the first.
             ordered[item.id] = item
     return [*ordered.values(), *repeats.values(), *last.values()]
 
 
 def only_asks(text: str) -> bool:
     """Whether each sentence of a text is a question or too short to say much ("Welcome! Who lives with you?")."""
-    sentences = [sentence.strip() for sentence in _SENTENCES.findall(text)]
-    asked = [sentence for sentence in sentences if sentence.endswith(_QUESTION_MARKS)]
-    return bool(asked) and all(
-        sentence in asked or len(split_words(sentence)) < LEAST_WORDS for sentence in sentences if sentence
-    )
+    return any(mark in text for mark in _QUESTION_MARKS) and not _statements(text)
+
+
+def _statements(text: str) -> list[str]:
+    """Return the sentences of a text that ask nothing and have some length."""
+    sentences = (sentence.strip() for sentence in _SENTENCES.findall(text))
+    return [
+        sentence
+        for sentence in sentences
+        if not sentence.endswith(_QUESTION_MARKS) and len(split_words(sentence)) >= LEAST_WORDS
+    ]
 
 
 def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
