@@ -159,7 +159,7 @@ def test_the_specifications_own_sentences(minilm: Embedder, precision: str) -> N
         ("What's my budget for the trip?", "User's budget for Hawaii is $10,000"),
         ("User's budget is now $15,000", "User's budget for Hawaii is $10,000"),
     )
-    expected = {"fp32": (0.324, 0.513, 0.562), "int8": (0.325, 0.516, 0.560)}
+    expected = {"fp32": (0.324, 0.513, 0.562), "int8": (0.339, 0.521, 0.561)}
     assert (t4, v1, v45) == pytest.approx(expected[precision], abs=0.001)
     assert minilm.score(t4) > 0.5
     assert minilm.score(v1) >= 0.6

@@ -273,10 +273,10 @@ def said_once(
 ) -> list[MemoryItem]:
     """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
 
-    The best of these takes the message's place if it answers about as well. What comes after a message that stands, and
-    was read out of it, moves to the end: its words are there already. A message that only asks comes last: it resembles
-    the next question most, and answers none. `beside` are memories that are no results, `ended` those that no longer
-    hold: a message of several statements outlives them.
+    The best of these takes the message's place if it answers about as well, or if the message no longer holds. What
+    comes after a message that stands, and was read out of it, moves to the end: its words are there already. A message
+    that only asks comes last: it resembles the next question most, and answers none. `beside` are memories that are no
+    results, `ended` those that no longer hold: a message of several statements outlives them.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -297,12 +297,20 @@ def said_once(
             repeats.update((each.id, each) for each in standing if each.id in results and each.id not in ordered)
             continue
         floor = ABOUT_EQUAL * (item.score or 0.0)
-        good = (each for each in of_it if each.id in results and (each.score or 0.0) >= floor)
+        good = (
+            each
+            for each in of_it
+            if each.id not in past and (not standing or (each.id in results and (each.score or 0.0) >= floor))
+        )
         best = next((each for each in good if each.id not in repeats), None)
         if best is not None:
             ordered.setdefault(best.id, best)
-        elif ordered if standing else len(_statements(item.memory)) > 1:
-            # If all of it still holds, it ranks by the turns around it: good enough for a result, not for the first.
+        elif standing:
+            # It ranks by the turns around it: good enough for a result, not for the first.
+            told = [each for each in standing if each.id in ordered]
+            if ordered and not (told and says_whole(told, item)):
+                ordered[item.id] = item
+        elif len(_statements(item.memory)) > 1:
             ordered[item.id] = item
     return [*ordered.values(), *repeats.values(), *last.values()]
 
