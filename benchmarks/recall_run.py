@@ -1,10 +1,9 @@
 """What the benchmarks of recall share: conversations go into a memory, questions are asked, answers are scored.
 
 All conversations lie in one memory, each behind a user of its own. They are put in by turns (`add(..., infer=False)`),
-by the facts that the data set ships (`add_facts`), by both, or through the write path with the curator `rules` and its
-defaults, by which the messages are searched too. A fact stands for the turns that it came from; one of the data set's
-that replaced another, for its own alone. The time of a search is that of `Memory.search` less that of embedding the
-same question.
+by the facts that the data set ships (`add_facts`), by both, orthrough the write path with the curator `rules` (the messages are searched too, `episodes="words"`, unless
+PERDURE_EPISODES says otherwise). A fact stands for the turns that it came from; one of the data set's that replaced
+another, for its own alone. The time of a search is that of `Memory.search` less that of embedding the same question.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import sqlite3
 import sys
 import tempfile
@@ -69,8 +69,8 @@ class Loaded:
         self.memory = self._open()
 
     def _open(self) -> Memory:
-        more = {} if self.mode == "rules" else {"episodes": "keep"}  # through the write path, by its defaults
-        memory = Memory({"path": str(self.folder), **more})
+        episodes = os.environ.get("PERDURE_EPISODES", "words") if self.mode == "rules" else "keep"
+        memory = Memory({"path": str(self.folder), "episodes": episodes})
         memory.search("warm up", user_id="nobody", limit=1, preset=self.preset)
         return memory
 

@@ -265,60 +265,66 @@ def test_messages_are_searched_only_where_they_are_to_be(open_memory: Open, epis
     assert ("messages" in kinds) is is_searched
 
 
-def test_a_fact_that_says_a_message_whole_stands_for_it(quick: Memory) -> None:
-    quick.add("I live in Porto.", **ANA)
-    assert found(quick, "Where does Ana live? Porto?") == ["User lives in Porto"]
+@pytest.fixture
+def words(open_memory: Open) -> Memory:
+    """A memory whose messages are searched beside facts and notes."""
+    return open_memory(embedder=HASHED, episodes="words")
 
 
-def test_a_message_of_which_a_fact_says_a_part_stands_before_it(quick: Memory) -> None:
+def test_a_fact_that_says_a_message_whole_stands_for_it(words: Memory) -> None:
+    words.add("I live in Porto.", **ANA)
+    assert found(words, "Where does Ana live? Porto?") == ["User lives in Porto"]
+
+
+def test_a_message_of_which_a_fact_says_a_part_stands_before_it(words: Memory) -> None:
     said = "My sister Rita lives in Porto. The keys are hidden under the third flowerpot, behind the blue bicycle."
-    quick.add(said, **ANA)
-    assert found(quick, "under which flowerpot are the keys hidden?")[0] in (said, said.split(". ")[1].rstrip("."))
+    words.add(said, **ANA)
+    assert found(words, "under which flowerpot are the keys hidden?")[0] in (said, said.split(". ")[1].rstrip("."))
 
 
-def test_a_message_that_only_asks_is_no_answer(quick: Memory) -> None:
-    quick.add("Which harbour do the ferries leave from?", **ANA)
-    quick.add([{"role": "assistant", "content": "Good question! Which harbour do you mean, the old one?"}], **ANA)
-    quick.add([{"role": "assistant", "content": "All ferries leave from the old harbour. Shall I book one?"}], **ANA)
-    first, *questions = found(quick, "Which harbour do the ferries leave from?")
+def test_a_message_that_only_asks_is_no_answer(words: Memory) -> None:
+    words.add("Which harbour do the ferries leave from?", **ANA)
+    words.add([{"role": "assistant", "content": "Good question! Which harbour do you mean, the old one?"}], **ANA)
+    words.add([{"role": "assistant", "content": "All ferries leave from the old harbour. Shall I book one?"}], **ANA)
+    first, *questions = found(words, "Which harbour do the ferries leave from?")
     assert first == "All ferries leave from the old harbour. Shall I book one?"
     assert len(questions) == 2
 
 
-def test_words_of_an_assistant_are_found_and_enter_no_prompt(quick: Memory) -> None:
+def test_words_of_an_assistant_are_found_and_enter_no_prompt(words: Memory) -> None:
     talk = [
         {"role": "user", "content": "What could I cook tonight?"},
         {"role": "assistant", "content": "Try a chickpea stew with harissa."},
     ]
-    quick.add(talk, **ANA)
-    assert "Try a chickpea stew with harissa." in found(quick, "chickpea stew harissa")
-    assert "harissa" not in quick.context("chickpea stew harissa", **ANA)
+    words.add(talk, **ANA)
+    assert "Try a chickpea stew with harissa." in found(words, "chickpea stew harissa")
+    assert "harissa" not in words.context("chickpea stew harissa", **ANA)
 
 
-def test_a_deleted_memory_takes_its_message_with_it_until_it_is_undone(quick: Memory) -> None:
-    (event,) = quick.add("My locker code is 4417.", **ANA).results
-    quick.delete(event.id)
-    assert found(quick, "locker code 4417") == []
-    quick.undo(quick.history(event.id)[-1].id)
-    assert "4417" in found(quick, "locker code 4417")[0]
-    assert "4417" in quick.search("locker code", hydrate=True, **ANA).results[0].messages[0]["content"]
+def test_a_deleted_memory_takes_its_message_with_it_until_it_is_undone(words: Memory) -> None:
+    (event,) = words.add("My locker code is 4417.", **ANA).results
+    words.delete(event.id)
+    assert found(words, "locker code 4417") == []
+    words.undo(words.history(event.id)[-1].id)
+    assert "4417" in found(words, "locker code 4417")[0]
+    assert "4417" in words.search("locker code", hydrate=True, **ANA).results[0].messages[0]["content"]
 
 
-def test_a_message_that_says_more_stays_when_one_of_its_memories_is_deleted(quick: Memory) -> None:
-    events = quick.add("My locker code is 4417. My dog is called Rex.", **ANA).results
-    quick.delete(next(event.id for event in events if "4417" in event.memory))
-    assert any("Rex" in text for text in found(quick, "what is the dog called?"))
+def test_a_message_that_says_more_stays_when_one_of_its_memories_is_deleted(words: Memory) -> None:
+    events = words.add("My locker code is 4417. My dog is called Rex.", **ANA).results
+    words.delete(next(event.id for event in events if "4417" in event.memory))
+    assert any("Rex" in text for text in found(words, "what is the dog called?"))
 
 
-def test_a_message_expires_with_the_call_that_told_it(quick: Memory) -> None:
-    quick.add("The visitor badge opens the north gate, says reception.", expires_at="2020-01-01", **ANA)
-    assert found(quick, "visitor badge north gate") == []
+def test_a_message_expires_with_the_call_that_told_it(words: Memory) -> None:
+    words.add("The visitor badge opens the north gate, says reception.", expires_at="2020-01-01", **ANA)
+    assert found(words, "visitor badge north gate") == []
 
 
-def test_what_was_corrected_by_hand_is_not_answered_with_its_old_words(quick: Memory) -> None:
-    (event,) = quick.add("I live in Porto.", **ANA).results
-    quick.update(event.id, "User lives in Bergen")
-    assert found(quick, "Where do I live? In Porto?") == ["User lives in Bergen"]
+def test_what_was_corrected_by_hand_is_not_answered_with_its_old_words(words: Memory) -> None:
+    (event,) = words.add("I live in Porto.", **ANA).results
+    words.update(event.id, "User lives in Bergen")
+    assert found(words, "Where do I live? In Porto?") == ["User lives in Bergen"]
 
 
 def test_episodes_off_keep_facts_searchable_and_bring_no_messages(open_memory: Open) -> None:

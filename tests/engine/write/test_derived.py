@@ -66,7 +66,6 @@ def test_messages_have_cues_and_facts_have_none(quick: Memory) -> None:
     assert {text: payload[CUES] for text, payload in kept.items() if CUES in payload} == {
         GERMAN: "0.0.d",
         LIKED: "0.0.p",
-        "I have a cat.": "0.0.",
         PLAIN: "0.0.",
         TIMED: pack_cues(read_cues(kept[TIMED])),
     }

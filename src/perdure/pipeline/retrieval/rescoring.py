@@ -273,10 +273,10 @@ def said_once(
 ) -> list[MemoryItem]:
     """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
 
-    The best of these takes the message's place if it answers about as well, or if the message no longer holds. What
-    comes after a message that stands, and was read out of it, moves to the end: its words are there already. A message
-    that only asks comes last: it resembles the next question most, and answers none. `beside` are memories that are no
-    results, `ended` those that no longer hold: a message of several statements outlives them.
+    The best of these takes the message's place if it answers about as well. A message that says more stands behind a
+    fact of it that answers about as well, and before all else that was read out of it: its words are there already. At
+    the end come messages that only ask (they resemble the next question most, and answer none) or of which something no
+    longer holds. `beside` are memories that are no results, `ended` those that no longer hold.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -292,19 +292,25 @@ def said_once(
             last[item.id] = item
             continue
         standing = [each for each in of_it if each.id not in past and not _is_superseded(item, each)]
-        if not of_it or (standing and not says_whole(standing, item)):
+        floor = ABOUT_EQUAL * (item.score or 0.0)
+        good = [
+            each
+            for each in (standing or of_it)
+            if each.id in results and (each.score or 0.0) >= floor and each.id not in repeats
+        ]
+        if not of_it:
+            ordered[item.id] = item
+        elif standing and not says_whole(standing, item):
+            if len(standing) < len(of_it):  # some of it holds no longer
+                last[item.id] = item
+                continue
+            fact = next((each for each in good if each.kind == "facts"), None)
+            if fact is not None:
+                ordered.setdefault(fact.id, fact)
             ordered[item.id] = item
             repeats.update((each.id, each) for each in standing if each.id in results and each.id not in ordered)
-            continue
-        floor = ABOUT_EQUAL * (item.score or 0.0)
-        good = (
-            each
-            for each in of_it
-            if each.id not in past and (not standing or (each.id in results and (each.score or 0.0) >= floor))
-        )
-        best = next((each for each in good if each.id not in repeats), None)
-        if best is not None:
-            ordered.setdefault(best.id, best)
+        elif good:
+            ordered.setdefault(good[0].id, good[0])
         elif standing:
             # It ranks by the turns around it: good enough for a result, not for the first.
             told = [each for each in standing if each.id in ordered]
@@ -312,6 +318,9 @@ def said_once(
                 ordered[item.id] = item
         elif len(_statements(item.memory)) > 1:
             ordered[item.id] = item
+        else:
+            last.update((each.id, each) for each in of_it if each.id not in past)
+    last = {id: item for id, item in last.items() if id not in ordered}
     return [*ordered.values(), *repeats.values(), *last.values()]
 
 
