@@ -1,9 +1,10 @@
 """What the benchmarks of recall share: conversations go into a memory, questions are asked, answers are scored.
 
 All conversations lie in one memory, each behind a user of its own. They are put in by turns (`add(..., infer=False)`),
-by the facts that the data set ships (`add_facts`), by both, orthrough the write path with the curator `rules` (the messages are searched too, `episodes="words"`, unless
-PERDURE_EPISODES says otherwise). A fact stands for the turns that it came from; one of the data set's that replaced
-another, for its own alone. The time of a search is that of `Memory.search` less that of embedding the same question.
+by the facts that the data set ships (`add_facts`), by both, or through the write path with the curator `rules` (the
+messages are searched too, `episodes="words"`, unless PERDURE_EPISODES says otherwise). A fact stands for the turns that
+it came from; one of the data set's that replaced another, for its own alone. The time of a search is that of
+`Memory.search` less that of embedding the same question.
 """
 
 from __future__ import annotations
