@@ -297,7 +297,7 @@ def _told(window: Any) -> dict[str, Any]:
 
 
 BESIDE = 15  # memories beyond those, by which it is known what was read out of a message
-FURTHER = 10  # memories beyond the limit among which the newer one of a result is looked for
+FURTHER = 5  # memories beyond the limit among which the newer one of a result is looked for
 RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
 CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts
 
@@ -377,7 +377,9 @@ class ReadPath:
         past = None if query.include_past else self._within(query, include_past=True)
         asked = replace(
             query,
-            limit=max(query.limit, RERANKED) if query.rerank else query.limit + self._further(query.limit) + BESIDE,
+            limit=max(query.limit, RERANKED)
+            if query.rerank
+            else query.limit + self._further(query.limit) + (BESIDE if self._by_words else 0),
         )
         async with background(self._reach(query, text)) as reaching:
             found = await self._fused(asked, text, self._within(query), past)
@@ -391,9 +393,11 @@ class ReadPath:
                 items = await self._reranked(text, items, warnings)
             nearest = items if query.rerank else items[: query.limit + self._further(query.limit)]
             worth = _worth_showing(nearest, query.threshold)
-            ordered = newer_first(worth, of_now=found.question.of_now, links=await self._message_links(worth))
-            ended = [_shown(point.payload) for point in found.past]
-            results = said_once(ordered, items, ended)[: query.limit]
+            links = await self._message_links(worth) if self._by_words else {}
+            ordered = newer_first(worth, of_now=found.question.of_now, links=links)
+            if self._by_words:
+                ordered = said_once(ordered, items, [_shown(point.payload) for point in found.past])
+            results = ordered[: query.limit]
             coverage = found.coverage(results)
             results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
@@ -406,7 +410,12 @@ class ReadPath:
 
     def _further(self, limit: int) -> int:
         """Return how many memories beyond a limit are looked at; some messages give way to their facts."""
-        return max(FURTHER, limit // 2) if "messages" in self.kinds else FURTHER
+        return max(2 * FURTHER, limit // 2) if self._by_words else FURTHER
+
+    @property
+    def _by_words(self) -> bool:
+        """Whether messages are found beside what was read out of them, each thing once."""
+        return self._kernel.config.episodes == "words"
 
     async def _message_links(self, items: Sequence[MemoryItem]) -> dict[str, set[str]]:
         """Return the links between messages, and between messages and what was read out of others."""
@@ -454,9 +463,13 @@ class ReadPath:
             kinds=self._kinds(query),
             as_of=query.as_of,
             include_past=query.include_past or include_past,
-            filters=all_of(types, query.filters, all_of(TRUSTED, CONFIRMED) if query.trusted else None),
+            filters=all_of(types, query.filters, self._for_prompts if query.trusted else None),
             state=VERSION if query.versions else LIVE,
         )
+
+    @property
+    def _for_prompts(self) -> Filter | None:
+        return all_of(TRUSTED, CONFIRMED) if self._by_words else TRUSTED
 
     def _kinds(self, query: Query) -> tuple[str, ...]:
         """Return the kinds of rows that a query may find; presets that keep to a specification find messages only if
@@ -524,8 +537,8 @@ class ReadPath:
         said = {item.id for item in standing}
         facts = [
             item
-            for item in without_repeated_words(found.results)
-            if item.id not in said and not (item.is_said and _is_told_by(standing, item))
+            for item in (without_repeated_words(found.results) if self._by_words else found.results)
+            if item.id not in said and not (self._by_words and item.is_said and _is_told_by(standing, item))
         ]
         block = render_context(directives, profile, facts, max_tokens=max_tokens)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
