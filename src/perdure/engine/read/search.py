@@ -32,13 +32,13 @@ from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
 from perdure.pipeline.retrieval.rescoring import (
     blend,
     hybrid,
+    is_told_by,
     message_links,
     min_max,
     mmr,
     newer_first,
     recency,
     said_once,
-    says_whole,
     without_repeated_words,
     without_repeats,
 )
@@ -457,19 +457,16 @@ class ReadPath:
 
     def _within(self, query: Query, *, include_past: bool = False) -> Filter:
         types = Condition("type", "in", query.types) if query.types else None
+        trusted = all_of(TRUSTED, CONFIRMED if self._by_words else None) if query.trusted else None
         return visible(
             query.scope,
             now=self._kernel.clock.now(),
             kinds=self._kinds(query),
             as_of=query.as_of,
             include_past=query.include_past or include_past,
-            filters=all_of(types, query.filters, self._for_prompts if query.trusted else None),
+            filters=all_of(types, query.filters, trusted),
             state=VERSION if query.versions else LIVE,
         )
-
-    @property
-    def _for_prompts(self) -> Filter | None:
-        return all_of(TRUSTED, CONFIRMED) if self._by_words else TRUSTED
 
     def _kinds(self, query: Query) -> tuple[str, ...]:
         """Return the kinds of rows that a query may find; presets that keep to a specification find messages only if
@@ -538,7 +535,7 @@ class ReadPath:
         facts = [
             item
             for item in (without_repeated_words(found.results) if self._by_words else found.results)
-            if item.id not in said and not (self._by_words and item.is_said and _is_told_by(standing, item))
+            if item.id not in said and not (self._by_words and item.is_said and is_told_by(standing, item))
         ]
         block = render_context(directives, profile, facts, max_tokens=max_tokens)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
@@ -573,12 +570,6 @@ class ReadPath:
         """Drop cached text of the store after an erasure."""
         self.erasures += 1
         self._fused.indexes.forget()
-
-
-def _is_told_by(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
-    """Whether what was read out of a message says it whole."""
-    read_out = [item for item in items if message.id in item.sources]
-    return bool(read_out) and says_whole(read_out, message)
 
 
 def _worth_showing(items: list[MemoryItem], threshold: float | None) -> list[MemoryItem]:

@@ -346,6 +346,12 @@ def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
     return len(told & held) >= SAYS_WHOLE * len(told)
 
 
+def is_told_by(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
+    """Whether what was read out of a message says it whole."""
+    read_out = [item for item in items if message.id in item.sources]
+    return bool(read_out) and says_whole(read_out, message)
+
+
 def _read_out(items: Iterable[MemoryItem]) -> dict[str, list[MemoryItem]]:
     """Return the facts and notes by the messages that they came from."""
     found: dict[str, list[MemoryItem]] = {}
