@@ -276,10 +276,11 @@ def test_a_fact_that_says_a_message_whole_stands_for_it(words: Memory) -> None:
     assert found(words, "Where does Ana live? Porto?") == ["User lives in Porto"]
 
 
-def test_a_message_of_which_a_fact_says_a_part_stands_before_it(words: Memory) -> None:
-    said = "My sister Rita lives in Porto. The keys are hidden under the third flowerpot, behind the blue bicycle."
+def test_a_message_that_says_more_stands_behind_its_fact(words: Memory) -> None:
+    said = "My sister Rita lives in Porto, so ask whether the harbour tram stops beside the lighthouse?"
     words.add(said, **ANA)
-    assert found(words, "under which flowerpot are the keys hidden?")[0] in (said, said.split(". ")[1].rstrip("."))
+    (fact,) = (item.memory for item in words.get_all(**ANA).results)
+    assert found(words, "Where does my sister Rita live?")[:2] == [fact, said]
 
 
 def test_a_message_that_only_asks_is_no_answer(words: Memory) -> None:
@@ -317,7 +318,10 @@ def test_a_message_that_says_more_stays_when_one_of_its_memories_is_deleted(word
 
 
 def test_a_message_expires_with_the_call_that_told_it(words: Memory) -> None:
-    words.add("The visitor badge opens the north gate, says reception.", expires_at="2020-01-01", **ANA)
+    said = [{"role": "assistant", "content": "The visitor badge opens the north gate."}]
+    words.add(said, user_id="bo")
+    words.add(said, expires_at="2020-01-01", **ANA)
+    assert [item.kind for item in words.search("visitor badge north gate", user_id="bo").results] == ["messages"]
     assert found(words, "visitor badge north gate") == []
 
 

@@ -39,8 +39,8 @@ from perdure.pipeline.retrieval.rescoring import (
     newer_first,
     recency,
     said_once,
-    without_repeated_words,
     without_repeats,
+    without_retold,
 )
 from perdure.pipeline.retrieval.rewrite import (
     CHARACTERS_PER_TOKEN,
@@ -534,7 +534,7 @@ class ReadPath:
         said = {item.id for item in standing}
         facts = [
             item
-            for item in (without_repeated_words(found.results) if self._by_words else found.results)
+            for item in (without_retold(found.results) if self._by_words else found.results)
             if item.id not in said and not (self._by_words and item.is_said and is_told_by(standing, item))
         ]
         block = render_context(directives, profile, facts, max_tokens=max_tokens)

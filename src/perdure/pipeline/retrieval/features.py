@@ -28,7 +28,8 @@ Vector = NDArray[np.float32]
 Keys = NDArray[np.int64]
 USER = 1  # bit of `cues`: said by the user to an assistant
 ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED, NOTE = 2, 4, 8, 16, 32, 64, 128
-_SENTENCE_END = Pattern(r"(?<=[.!?。！？])\s+|\n+")
+QUESTION_MARKS = ("?", "？")
+SENTENCE_END = Pattern(r"(?<=[.!?。！？])\s+|\n+")
 _CODE = Pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _STEPS = 127.0  # steps of a passage vector's number on each side of zero: a signed byte, which keeps a cosine to .005
 
@@ -68,7 +69,7 @@ def read(text: str) -> Features:
     """Return the features of a memory's text."""
     return Features(
         units=tuple(read_unit(passage) for passage in passages(text)),
-        asks=text.rstrip().endswith(("?", "？")),
+        asks=text.rstrip().endswith(QUESTION_MARKS),
     )
 
 
@@ -111,7 +112,7 @@ def passages(text: str) -> list[str]:
 def _pieces(text: str) -> list[str]:
     """Return the sentences of a text, long ones cut by words; text without spaces by characters."""
     pieces: list[str] = []
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in SENTENCE_END.split(text):
         tokens = sentence.split()
         for start in range(0, len(tokens), PASSAGE_WORDS):
             pieces.append(" ".join(tokens[start : start + PASSAGE_WORDS]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.text.terms import split_words
-from perdure.pipeline.retrieval.features import read_unit
+from perdure.pipeline.retrieval.features import QUESTION_MARKS, SENTENCE_END, read_unit
 from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 # --- Words and letters beside meaning
@@ -237,12 +236,10 @@ USER = "user"  # the subject of what is about the user, as it stands in slots
 # --- Messages beside what was read out of them
 
 SAYS_WHOLE = 0.9
-"""Share of a message's topic words that its facts and notes must hold to stand for it. With .75 and .6, 1 and 2 in a
-hundred fewer of the answers in the talk sets were among five results."""
+"""Share of a message's topic words that its facts and notes must hold to stand for it. Of a hundred answers in the talk
+sets (docs/adr/0042), about one fewer was among five results with .75, and two to five with .6."""
 
-LEAST_WORDS = 5  # of a statement: "Welcome to Porto!" beside a question tells nothing
-_QUESTION_MARKS = ("?", "？", "؟")
-_SENTENCES = re.compile(r"[^.!?…。！？؟\n]+[.!?…。！？؟]*")
+LEAST_WORDS = 5  # of a statement; a greeting or an exclamation beside a question tells nothing
 
 
 def message_links(items: Sequence[MemoryItem], known: Sequence[MemoryItem] = ()) -> dict[str, set[str]]:
@@ -325,17 +322,17 @@ def said_once(
 
 
 def only_asks(text: str) -> bool:
-    """Whether each sentence of a text is a question or too short to say much ("Welcome! Who lives with you?")."""
-    return any(mark in text for mark in _QUESTION_MARKS) and not _statements(text)
+    """Whether each sentence of a text is a question or too short to say much ("Nice! And then?")."""
+    return any(mark in text for mark in QUESTION_MARKS) and not _statements(text)
 
 
 def _statements(text: str) -> list[str]:
     """Return the sentences of a text that ask nothing and have some length."""
-    sentences = (sentence.strip() for sentence in _SENTENCES.findall(text))
+    sentences = (sentence.strip() for sentence in SENTENCE_END.split(text))
     return [
         sentence
         for sentence in sentences
-        if not sentence.endswith(_QUESTION_MARKS) and len(split_words(sentence)) >= LEAST_WORDS
+        if not sentence.endswith(QUESTION_MARKS) and len(split_words(sentence)) >= LEAST_WORDS
     ]
 
 
@@ -376,7 +373,7 @@ def _topics(text: str) -> set[str]:
     return set(read_unit(text).stems)
 
 
-def without_repeated_words(items: Sequence[MemoryItem]) -> list[MemoryItem]:
+def without_retold(items: Sequence[MemoryItem]) -> list[MemoryItem]:
     """Return the items without facts and notes that come after a message that they were read out of."""
     said: set[str] = set()
     kept = []
