@@ -58,8 +58,8 @@ TOKENIZER = "tokenizer.json"
 PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Of model.safetensors as the authors published it."""
 HALVED_SHA256 = "9c0bf732145c2a248a35b8d17263e9adefce68043737804b972f46d46b219189"
-"""Of model.safetensors in the package of weights: the same numbers in 16 bits, whose vectors are the same to 6 digits
-(packages/minilm)."""
+"""Of model.safetensors in the package of weights: the same numbers in 16 bits, whose vectors have a cosine of at least
+.999999 to the published ones (packages/minilm)."""
 
 
 @dataclass(frozen=True, slots=True)

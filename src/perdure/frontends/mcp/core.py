@@ -146,7 +146,7 @@ class Recalled(ToolAnswer):
 
     results: list[Known] = Field(description="best first")
     coverage: float = Field(description="0 to 1")
-    held_back: int = Field(description="in quarantine")
+    held_back: int = Field(description="older texts, left out")
     note: str | None = Field(None, description="how to read it")
 
 
