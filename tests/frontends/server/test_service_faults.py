@@ -227,7 +227,7 @@ class Moody(OpenAIWire):
 
 
 def service_of(wire: OpenAIWire) -> dict[str, Any]:
-    settings = {"base_url": wire.base_url, "api_key": KEY, "retries": 0, "timeout": 0.4}
+    settings = {"base_url": wire.base_url, "api_key": KEY, "retries": 0, "timeout": 2.0}
     return {"provider": "openai", "config": settings}
 
 
