@@ -20,7 +20,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.agent_runtime.drafts import Draft, carries, document_of, says
 from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import reaches, visible
-from perdure.engine.core.batch import Batch
+from perdure.engine.core.batch import Batch, messages_of
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import fragments_of, summaries_of
 from perdure.engine.read.access_counts import AccessCounts, recalled
@@ -442,7 +442,8 @@ class Memories:
         whole |= {row.id: row for row in await fragments_of(kernel, list(whole), walls)}
         batch = Batch(kernel.clock)
         for row in whole.values():
-            batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor=ACTOR, reason=REASON)
+            item = MemoryItem.from_payload(row.payload)
+            batch.remove(item, row.vector, actor=ACTOR, reason=REASON, hides=messages_of(item, kernel.config))
         if whole:
             await kernel.commit(batch.changes, batch.vectors)
         return len(whole)

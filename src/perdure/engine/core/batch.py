@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.domain.event import Change
-from perdure.domain.memory import MemoryItem, new_id
+from perdure.domain.memory import NOTES, MemoryItem, new_id
 from perdure.engine.core.lookup import live_row
 from perdure.engine.core.rows import version_of
 
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from perdure.backends.vector_stores.base import Vector
     from perdure.domain.clock import MonotonicClock
     from perdure.domain.scope import Scope
+    from perdure.engine.config.config import MemoryConfig
     from perdure.engine.core.kernel import Kernel
+
+
+def messages_of(item: MemoryItem, config: MemoryConfig) -> tuple[str, ...]:
+    """Return the messages that go out of reach with a deleted memory: those that it was read from, or it itself.
+
+    They tell what was deleted, and would be found as they were said. What else they told stays, as facts and notes.
+    """
+    if item.kind == "messages":
+        return (item.id,)
+    return item.sources if config.episodes == "words" and item.kind in ("facts", NOTES) else ()
 
 
 @dataclass(slots=True)

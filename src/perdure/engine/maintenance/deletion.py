@@ -11,7 +11,7 @@ from perdure.domain.filter import Condition, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, NOTES, Answer, MemoryItem
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import shielded
-from perdure.engine.core.batch import Batch
+from perdure.engine.core.batch import Batch, messages_of
 from perdure.engine.core.lookup import cut_from, scan, scan_episodes
 from perdure.engine.core.rows import version_of
 
@@ -110,7 +110,7 @@ async def remove_held(
     for point in await kernel.store.get_many(kernel.collection, ids):
         item = MemoryItem.from_payload(point.payload)
         if item.state == LIVE and still(item):
-            hides = item.sources if with_messages and item.role != "memory" else ()
+            hides = item.sources if with_messages and item.role != "memory" else messages_of(item, kernel.config)
             batch.remove(item, point.vector, actor=actor, reason=reason, hides=hides)
             gone.append(item)
     team = gone[0].scope.team_id if gone else None

@@ -393,10 +393,11 @@ class ReadPath:
                 items = await self._reranked(text, items, warnings)
             nearest = items if query.rerank else items[: query.limit + self._further(query.limit)]
             worth = _worth_showing(nearest, query.threshold)
-            links = await self._message_links(worth) if self._by_words else {}
+            links = await self._message_links(worth, items) if self._by_words else {}
             ordered = newer_first(worth, of_now=found.question.of_now, links=links)
             if self._by_words:
-                ordered = said_once(ordered, items, [_shown(point.payload) for point in found.past])
+                ended = [_shown(point.payload) for point in found.past]
+                ordered = said_once(ordered, items, ended, in_prompt=query.trusted)
             results = ordered[: query.limit]
             coverage = found.coverage(results)
             results = await self._with_related(query, text, results, await reaching, warnings)
@@ -417,15 +418,15 @@ class ReadPath:
         """Whether messages are found beside what was read out of them, each thing once."""
         return self._kernel.config.episodes == "words"
 
-    async def _message_links(self, items: Sequence[MemoryItem]) -> dict[str, set[str]]:
+    async def _message_links(self, items: Sequence[MemoryItem], beside: Sequence[MemoryItem]) -> dict[str, set[str]]:
         """Return the links between messages, and between messages and what was read out of others."""
         if not any(item.is_said for item in items):
             return {}
-        here = {item.id for item in items}
+        here = {item.id for item in beside}
         absent = list(dict.fromkeys(id for item in items for id in item.older if id not in here))
         kernel = self._kernel
         points = await kernel.store.payloads(kernel.collection, absent) if absent else []
-        return message_links(items, [_shown(point.payload) for point in points])
+        return message_links(items, [*beside, *(_shown(point.payload) for point in points)])
 
     async def _reach(self, query: Query, text: str) -> Reached | None:
         if self._related is None or not query.related or query.versions:

@@ -11,12 +11,12 @@ from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, MemoryEvent
-from perdure.domain.filter import And, Condition, all_of, eq
-from perdure.domain.memory import LIVE, NOTES, MemoryItem, new_id, text_hash
+from perdure.domain.filter import And, all_of, eq
+from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import UNRESTRICTED, reaches, visible
-from perdure.engine.core.batch import Batch, edit
+from perdure.engine.core.batch import Batch, edit, messages_of
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import cut_from, live_row, summaries_of
 from perdure.engine.maintenance.consistency import FROM_FILES
@@ -84,26 +84,11 @@ class Revise:
         async with kernel.lock(walls if is_document else standing.scope):  # they may be in any room
             before, row = await live_row(kernel, id, walls)
             batch = Batch(kernel.clock)
-            hides = await self._said_alone(before)
+            hides = messages_of(before, kernel.config)
             batch.remove(before, row.vector, actor="delete", reason="explicit", hides=hides)
             for row in [*await cut_from(kernel, [before], walls), *await summaries_of(kernel, [before], before.scope)]:
                 batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
-
-    async def _said_alone(self, item: MemoryItem) -> tuple[str, ...]:
-        """Return the memory's messages that no other memory came from, if searches would find them."""
-        kernel = self._kernel
-        if kernel.config.episodes != "words" or not item.sources or item.kind not in ("facts", NOTES):
-            return ()
-        alike = all_of(eq("state", LIVE), Condition("sources", "in", item.sources))
-        others = (await kernel.store.list(kernel.collection, alike)).points
-        shared = {
-            source
-            for row in others
-            if row.id not in (item.id, *item.sources)
-            for source in row.payload.get("sources", ())
-        }
-        return tuple(source for source in item.sources if source not in shared)
 
     @guarded
     async def delete_all(self, scope: Scope, walls: Scope = UNRESTRICTED) -> int:

@@ -246,16 +246,18 @@ def message_links(items: Sequence[MemoryItem], known: Sequence[MemoryItem] = ())
     """Return what facts and notes, and the messages that they came from, replace beyond the links of the items.
 
     Messages have no links of their own: one that told the older of two statements is older than one that told the
-    newer, and so are the earlier sources of a fact whose text was changed. `known` are linked memories that are not
-    among the items.
+    newer, and so are the earlier sources of a fact whose text was changed, if nothing else was read out of them (those
+    come last: `said_once`). `known` are memories that are not among the items.
     """
     here = {item.id: item for item in (*known, *items)}
+    read_out = _read_out(here.values())
     found: dict[str, set[str]] = {}
     for item in items:
         if item.is_said:
             continue
         told_last = item.sources[-1:]
-        replaced = set(item.sources[:-1]) if item.version > 1 else set()
+        earlier = item.sources[:-1] if item.version > 1 else ()
+        replaced = {id for id in earlier if all(each is item for each in read_out.get(id, ()))}
         for id in item.older:
             replaced |= {id, *(here[id].sources if id in here else ())}
         replaced.difference_update(told_last)
@@ -266,14 +268,19 @@ def message_links(items: Sequence[MemoryItem], known: Sequence[MemoryItem] = ())
 
 
 def said_once(
-    items: Sequence[MemoryItem], beside: Sequence[MemoryItem] = (), ended: Sequence[MemoryItem] = ()
+    items: Sequence[MemoryItem],
+    beside: Sequence[MemoryItem] = (),
+    ended: Sequence[MemoryItem] = (),
+    *,
+    in_prompt: bool = False,
 ) -> list[MemoryItem]:
     """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
 
-    The best of these takes the message's place if it answers about as well. A message that says more stands behind a
-    fact of it that answers about as well, and before all else that was read out of it: its words are there already. At
-    the end come messages that only ask (they resemble the next question most, and answer none) or of which something no
-    longer holds. `beside` are memories that are no results, `ended` those that no longer hold.
+    The best of these takes the message's place, with its score if that is higher, if it answers about as well. A
+    message that says more stands behind a fact of it that answers about as well, and before all else that was read out
+    of it: its words are there already. At the end come messages that only ask (they resemble the next question most,
+    and answer none) or of which something no longer holds. `beside` are memories that are no results, `ended` those
+    that no longer hold. Messages that would come last are left out `in_prompt`: no model can tell what is out of date.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -303,11 +310,11 @@ def said_once(
                 continue
             fact = next((each for each in good if each.kind == "facts"), None)
             if fact is not None:
-                ordered.setdefault(fact.id, fact)
+                ordered.setdefault(fact.id, _in_place_of(item, fact))
             ordered[item.id] = item
             repeats.update((each.id, each) for each in standing if each.id in results and each.id not in ordered)
         elif good:
-            ordered.setdefault(good[0].id, good[0])
+            ordered.setdefault(good[0].id, _in_place_of(item, good[0]))
         elif standing:
             # It ranks by the turns around it: good enough for a result, not for the first.
             told = [each for each in standing if each.id in ordered]
@@ -317,8 +324,22 @@ def said_once(
             ordered[item.id] = item
         else:
             last.update((each.id, each) for each in of_it if each.id not in past)
-    last = {id: item for id, item in last.items() if id not in ordered}
-    return [*ordered.values(), *repeats.values(), *last.values()]
+    last = {id: item for id, item in last.items() if id not in ordered and not (in_prompt and item.is_said)}
+    lowest = min((item.score or 0.0 for item in ordered.values()), default=1.0)
+    behind = [_scored(item, min(item.score or 0.0, lowest)) for item in (*repeats.values(), *last.values())]
+    return [*ordered.values(), *behind]
+
+
+def _in_place_of(message: MemoryItem, fact: MemoryItem) -> MemoryItem:
+    """Return a fact with the score of the message that it stands for, or before, if that is higher."""
+    return _scored(fact, max(fact.score or 0.0, message.score or 0.0))
+
+
+def _scored(item: MemoryItem, score: float) -> MemoryItem:
+    if item.score == score:
+        return item
+    explained = None if item.explanation is None else {**item.explanation, "score": score}
+    return item.with_(score=score, explanation=explained)
 
 
 def only_asks(text: str) -> bool:
@@ -336,17 +357,17 @@ def _statements(text: str) -> list[str]:
     ]
 
 
-def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
-    """Whether facts and notes hold nearly all words of a message that have a topic."""
+def says_whole(items: Sequence[MemoryItem], message: MemoryItem, share: float = SAYS_WHOLE) -> bool:
+    """Whether facts and notes hold this share of a message's words that have a topic, by default nearly all."""
     told = _topics(message.memory)
     held: set[str] = set().union(*(_topics(item.memory) for item in items))
-    return len(told & held) >= SAYS_WHOLE * len(told)
+    return len(told & held) >= share * len(told)
 
 
 def is_told_by(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
-    """Whether what was read out of a message says it whole."""
+    """Whether what was read out of a message says half of it or more: in a prompt the rest is not worth its tokens."""
     read_out = [item for item in items if message.id in item.sources]
-    return bool(read_out) and says_whole(read_out, message)
+    return bool(read_out) and says_whole(read_out, message, 0.5)
 
 
 def _read_out(items: Iterable[MemoryItem]) -> dict[str, list[MemoryItem]]:
