@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -19,8 +18,9 @@ from perdure import __version__
 from perdure.domain.errors import ForbiddenError, InvalidInputError, PerdureError
 from perdure.frontends.faults import fault_of
 from perdure.frontends.mcp import resources
-from perdure.frontends.mcp.access import AccessProvider, RequestContext
-from perdure.frontends.mcp.consent import Consent
+from perdure.frontends.mcp.consent import AccessProvider, Consent, RequestContext
+from perdure.frontends.mcp.resources import told_as_protocol_errors
+from perdure.frontends.mcp.subscriptions import Subscriptions, own_feed
 from perdure.frontends.mcp.tool import TeamCall, Tool, ToolCall
 
 NAME = "perdure"
@@ -41,11 +41,17 @@ def build_server(
     tools: Sequence[Tool],
     access: AccessProvider,
     consent: Consent,
+    subscriptions: Subscriptions | None = None,
     *,
+    has_session: bool = False,
     after_list: Callable[[], None] | None = None,
 ) -> Server[Any]:
-    """Build the server of some tools; it opens nothing, and `after_list` runs when a client has listed the tools."""
+    """Build the server of some tools; it opens nothing, and `after_list` runs when a client has listed the tools.
+
+    Clients before 2026-07-28 can be told of changes only if they have a session.
+    """
     by_name = {tool.name: tool for tool in tools}
+    told = subscriptions if subscriptions is not None else Subscriptions(own_feed(access))
 
     async def list_tools(context: RequestContext, params: PageParams) -> types.ListToolsResult:
         one_page(params)
@@ -95,15 +101,21 @@ def build_server(
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_subscriptions_listen=told.listen,
+        on_subscribe_resource=told.subscribe if has_session else None,
+        on_unsubscribe_resource=told.unsubscribe if has_session else None,
         **memory_pages(access),
     )
     server.middleware.append(consent.boundary(access, NAME))
 
     async def discover(context: RequestContext, params: types.RequestParams | None) -> types.DiscoverResult:
-        # The SDK's own answer leaves out the revisions with a handshake, which this server speaks too.
+        # The SDK's own answer leaves out the revisions with a handshake, which this server speaks too, and promises to
+        # tell when lists change. These lists do not change; resources do.
+        able = server.get_capabilities()
+        able.resources = types.ResourcesCapability(subscribe=True, list_changed=False)
         return types.DiscoverResult(
             supported_versions=[*MODERN_PROTOCOL_VERSIONS, *reversed(HANDSHAKE_PROTOCOL_VERSIONS)],
-            capabilities=server.get_capabilities(protocol_version=context.protocol_version),
+            capabilities=able,
             instructions=INSTRUCTIONS,
         )
 
@@ -152,23 +164,6 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
         "on_get_prompt": get_prompt,
         "on_completion": complete,
     }
-
-
-@contextmanager
-def told_as_protocol_errors(**asked: str) -> Iterator[None]:
-    """Turn an error into the protocol's own: resources and prompts have no answer that could hold it.
-
-    `asked` stands beside the code in the error's data.
-    """
-    try:
-        yield
-    except PerdureError as error:
-        fault = fault_of(error, "facts")
-        code = types.INVALID_PARAMS if fault.status < 500 else types.INTERNAL_ERROR
-        raise MCPError(code=code, message=fault.message, data={"code": fault.code, **asked}) from error
-    except Exception as error:
-        logger.exception("a resource, a prompt or a completion failed")
-        raise MCPError(code=types.INTERNAL_ERROR, message="the server failed; its log says how") from error
 
 
 def one_page(params: PageParams) -> None:
