@@ -18,9 +18,9 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from perdure.domain.errors import InvalidInputError, NoGraphError, NotFoundError, PerdureError
-from perdure.domain.memory import MemoryItem
+from perdure.domain.memory import TRUSTED, MemoryItem
 from perdure.frontends.faults import fault_of
-from perdure.frontends.mcp.answers import TRUSTED, WITHHELD, Known, Recorded
+from perdure.frontends.mcp.answers import WITHHELD, Known, Recorded
 from perdure.frontends.mcp.tool import ToolAnswer
 from perdure.pipeline.prompting.quoting import one_line
 

@@ -51,7 +51,6 @@ def build_server(
     Clients before 2026-07-28 can be told of changes only if they have a session.
     """
     by_name = {tool.name: tool for tool in tools}
-    told = subscriptions if subscriptions is not None else Subscriptions(own_feed(access))
 
     async def list_tools(context: RequestContext, params: PageParams) -> types.ListToolsResult:
         one_page(params)
@@ -101,10 +100,7 @@ def build_server(
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_subscriptions_listen=told.listen,
-        on_subscribe_resource=told.subscribe if has_session else None,
-        on_unsubscribe_resource=told.unsubscribe if has_session else None,
-        **memory_pages(access),
+        **memory_pages(access, subscriptions or Subscriptions(own_feed(access)), has_session),
     )
     server.middleware.append(consent.boundary(access, NAME))
 
@@ -123,8 +119,8 @@ def build_server(
     return server
 
 
-def memory_pages(access: AccessProvider) -> dict[str, Any]:
-    """Return the handlers of resources, prompts and completion."""
+def memory_pages(access: AccessProvider, subscriptions: Subscriptions, has_session: bool) -> dict[str, Any]:
+    """Return the handlers of resources, their subscriptions, prompts and completion."""
 
     async def list_resources(context: RequestContext, params: PageParams) -> types.ListResourcesResult:
         one_page(params)
@@ -163,6 +159,9 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
         "on_list_prompts": list_prompts,
         "on_get_prompt": get_prompt,
         "on_completion": complete,
+        "on_subscriptions_listen": subscriptions.listen,
+        "on_subscribe_resource": subscriptions.subscribe if has_session else None,
+        "on_unsubscribe_resource": subscriptions.unsubscribe if has_session else None,
     }
 
 
