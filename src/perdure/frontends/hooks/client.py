@@ -39,7 +39,7 @@ def run_hook(event: Event, memory: Path, scope: dict[str, str], until: float) ->
         with _connected(place, memory, until) as line:
             line.settimeout(SEND_SECONDS)
             line.sendall(json.dumps(request).encode() + b"\n")
-        return ""
+        return answer(event, "")
     if event.name not in event.dialect.takes_context:
         return answer(event, "")  # the turn is stored, and learned after the assistant's answer
     with _connected(place, memory, until) as line:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 Name = Literal["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"]
 LONGEST_TEXT = 20_000
 """Characters of a prompt or an answer that are learned; the rest is a paste."""
-FORGETS_CONTEXT = ("startup", "clear", "compact", "new", "")
+FORGETS_CONTEXT = ("startup", "clear", "compact", "")
 """Sources of a session's start after which the model has none of the earlier context."""
 
 
@@ -31,6 +31,8 @@ class Dialect:
     """Events whose answer may enter the model's prompt."""
     context: str | None = None
     """The field of the answer that holds the context; None for Claude Code's form."""
+    nothing: str = ""
+    """The answer where there is nothing to say."""
     goes_on: tuple[Name, ...] = ()
     """Events that ask whether to go on."""
 
@@ -60,6 +62,7 @@ DIALECTS = {
             "SessionEnd": "SessionEnd",
         },
         texts={"UserPromptSubmit": "prompt", "Stop": "prompt_response"},
+        nothing="{}",  # without an answer it shows standard error to the person
     ),
     "cursor": Dialect(
         events={
@@ -150,7 +153,7 @@ def answer(event: Event, context: str) -> str:
     if event.name in event.dialect.goes_on:
         return json.dumps({"continue": True})
     if not context:
-        return ""
+        return event.dialect.nothing
     if event.dialect.context is not None:
         return json.dumps({event.dialect.context: context}, ensure_ascii=False)
     told = {"hookEventName": event.called or event.name, "additionalContext": context}

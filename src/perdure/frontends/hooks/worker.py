@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.memory import TRUSTED
@@ -98,6 +99,7 @@ class Worker:
         self._memory = memory
         self._place = place
         self._learning = asyncio.Lock()
+        self._turn_of: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.last_asked = asyncio.get_running_loop().time()
 
@@ -123,11 +125,17 @@ class Worker:
         if event == "Stop":
             self.learn_soon()
             return ""
-        session = Session.load(self._place, name, fresh=request["fresh"])
-        if event == "SessionEnd":
-            self.learn_soon()
-            session.end()
-            return ""
+        turn = self._turn_of.setdefault(name, asyncio.Lock())
+        async with turn:  # some clients do not wait for the start before they send the prompt
+            session = Session.load(self._place, name, fresh=request["fresh"])
+            if event == "SessionEnd":
+                self.learn_soon()
+                session.end()
+                return ""
+            return await self._context(request, session)
+
+    async def _context(self, request: dict[str, Any], session: Session) -> str:
+        event = request["event"]
         view = self._memory.within(**request["scope"])
         project = request.get("project") or ""
         parts = []

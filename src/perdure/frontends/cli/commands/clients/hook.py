@@ -71,7 +71,7 @@ def hook(
         told = _answered(place, scope, until, client, event)
     except Exception as error:  # the client must go on, whatever it is
         sys.stderr.write(f"perdure: no memory at this event: {error}\n")
-        told = ""
+        told = DIALECTS[client].nothing if client in DIALECTS else ""
     watch.cancel()
     sys.stdout.write(told)
 

@@ -361,7 +361,7 @@ HOOKS = {
         user=".codex/hooks.json",
         project=".codex/hooks.json",
         events=tuple(DIALECTS["codex"].events),
-        entry=_grouped(HOOK_SECONDS),
+        entry=_grouped(3),  # the most that Codex gives the end of a session
         folder="CODEX_HOME",
     ),
     "gemini-cli": HookForm(
