@@ -85,7 +85,8 @@ def starts(count: int, folder: Path) -> None:
     taken = [(listed(command)[0], listed([sys.executable, "-c", BARE])[0], passed()) for _ in range(count)]
     ours, bare, nothing = (statistics.median(column) for column in zip(*taken, strict=True))
     print(f"spawn to tools/list, median of {count}: perdure {ours:.2f} s, the SDK's bare server {bare:.2f} s,")
-    print(f"python -c pass {nothing:.3f} s; perdure is {ours / bare:.2f} times the bare server")
+    print(f"python -c pass {nothing:.3f} s; perdure took {ours / bare:.2f} times as long as the bare server and")
+    print(f"{ours / nothing:.0f} times as long as python -c pass; the quickest {min(each[0] for each in taken):.2f} s")
     alone = [listed(command, call=True) for _ in range(3)]
     serve = [*PERDURE, "serve", "--port", "0", "--path", str(folder)]
     with subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.frontends.cli.commands.clients.install import EVENTS, HOOK_SECONDS
-from perdure.frontends.cli.commands.clients.install import NAME as ENTRY
+from perdure.frontends.cli.commands.clients.settings_text import NAME as ENTRY
 from perdure.frontends.mcp.server import NAME
 from perdure.frontends.mcp.tool import tools_of
 

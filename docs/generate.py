@@ -1,4 +1,5 @@
-"""Write docs/configuration.md, cli.md, stores.md, runtime-reference.md and the files of discovery.py from the code.
+"""Write docs/configuration.md, cli.md, stores.md, runtime-reference.md, the files of discovery.py and first_words.py
+from the code.
 
     python docs/generate.py [--check]
 
@@ -18,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
 from discovery import ROOT, discovery_files
+from first_words import first_words
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from runtime_page import runtime_page
@@ -146,7 +148,7 @@ def main() -> int:
         "stores.md": stores_page(table),
         "runtime-reference.md": runtime_page(table),
     }
-    files = {FOLDER / name: wrapped(text) for name, text in pages.items()} | discovery_files()
+    files = {FOLDER / name: wrapped(text) for name, text in pages.items()} | discovery_files() | first_words()
     stale = [file for file, text in files.items() if not same(file, text)]
     if "--check" in sys.argv[1:]:
         for file in stale:

@@ -110,6 +110,8 @@ def read_id(value: object) -> str | None:
         return None
 
 
+TRUSTED: Final[dict[str, Any]] = {"NOT": [{"quarantined": {"gte": ""}}]}
+"""The filter for memories that may enter a prompt: a tool's answer and a hook's enter one."""
 NOTES: Final = "notes"
 """The kind of rows that hold sentences as the user said them, for what no fact says."""
 

@@ -17,16 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.errors import PerdureError
-from perdure.frontends.cli.commands.clients.install import (
-    BACKUP,
-    CLIENTS,
-    NAME,
-    Client,
-    Edit,
-    _json_put,
-    _json_take,
-    _parse_json,
-)
+from perdure.frontends.cli.commands.clients.install import CLIENTS, HOOKS, Client
+from perdure.frontends.cli.commands.clients.settings_text import BACKUP, NAME, Edit, json_put, json_take, parse_json
 from tests.frontends.cli.runs import Ran, perdure
 
 SERVERS = {"other": {"command": "npx", "args": ["-y", "other"]}}
@@ -87,7 +79,7 @@ def parsed(file: Path) -> Any:
         return tomllib.loads(text)
     if file.suffix == ".yaml":
         return pytest.importorskip("yaml").safe_load(text)
-    return _parse_json(text)
+    return parse_json(text)
 
 
 def foreign(client: Client) -> str:
@@ -172,7 +164,7 @@ def test_without_a_scope_it_is_the_person_of_this_machine(home: Path, monkeypatc
         (["emacs"], "CLIENT must be one of claude-code"),
         (["cursor", "--scope", "world"], "--scope must be user or project, not 'world'"),
         (["windsurf", "--scope", "project"], "no settings of a project"),
-        (["zed", "--hooks"], "--hooks are for claude-code"),
+        (["zed", "--hooks"], "--hooks are for claude-code, codex"),
     ],
 )
 def test_what_cannot_be_is_refused(home: Path, arguments: list[str], said: str) -> None:
@@ -362,11 +354,11 @@ def test_any_json_keeps_what_it_holds(
     mine = {} if servers is None else {"mcpServers": servers}
     data = {**mine, **other} if is_first else {**other, **mine}
     text = json.dumps(data, indent=indent, ensure_ascii=False)
-    put = _json_put(text, "mcpServers", {"command": "x", "args": ["}", '"']})
+    put = json_put(text, "mcpServers", {"command": "x", "args": ["}", '"']})
     assert json.loads(put) == {**data, "mcpServers": {**(servers or {}), NAME: {"command": "x", "args": ["}", '"']}}}
-    again = _json_put(put, "mcpServers", {"command": "y"})
+    again = json_put(put, "mcpServers", {"command": "y"})
     assert json.loads(again)["mcpServers"][NAME] == {"command": "y"}
-    assert json.loads(_json_take(again, "mcpServers")) == {**data, "mcpServers": servers or {}}
+    assert json.loads(json_take(again, "mcpServers")) == {**data, "mcpServers": servers or {}}
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,3 +388,46 @@ def test_entries_equal_those_of_add_mcp(tmp_path: Path, name: str) -> None:
     client = CLIENTS[name]
     entry = client.form(["/opt/perdure", "mcp", "--user-id", "ana"])
     assert parsed(tmp_path / "theirs" / client.user[0])[client.key][NAME] == entry
+
+
+@pytest.mark.parametrize("name", HOOKS)
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_hooks_of_a_client_come_with_its_server_and_go_with_it(home: Path, name: str, scope: str) -> None:
+    form = HOOKS[name]
+    file = (home if scope == "user" else home.parent / "project") / (form.user if scope == "user" else form.project)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = json.dumps({**form.head, "hooks": {form.events[2]: [form.entry("say done")], "another": [{"x": 1}]}})
+    file.write_text(before, encoding="utf-8")
+    for _ in range(2):
+        install(name, "--hooks", "--user-id", "ana", "--scope", scope)
+    held = json.loads(file.read_text(encoding="utf-8"))
+    assert {event: len(each) for event, each in held["hooks"].items()} == {
+        **dict.fromkeys(form.events, 1), form.events[2]: 2, "another": 1,
+    }  # fmt: skip
+    told = json.dumps(held["hooks"][form.events[1]])
+    assert "hook --user-id ana" in told
+    assert ("--client" in told) == (name != "claude-code")
+    assert (f"--event {form.events[1]}" in told) == form.is_told
+    install(name, "--hooks", "--remove", "--scope", scope)
+    assert file.read_text(encoding="utf-8") == before
+    file.unlink()
+    install(name, "--hooks", "--scope", scope)
+    assert file.is_file()
+    install(name, "--hooks", "--remove", "--scope", scope)
+    assert not file.exists()
+
+
+def test_codex_keeps_its_hooks_where_it_is_told_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
+    install("codex", "--hooks")
+    assert "Stop" in json.loads((home / "elsewhere/hooks.json").read_text())["hooks"]
+
+
+def test_hooks_that_are_no_table_stay_as_they_are(home: Path) -> None:
+    (home / ".cursor").mkdir()
+    for wrong in ('{"hooks": []}', '{"hooks": {"sessionStart": 1}}'):
+        (home / ".cursor/hooks.json").write_text(wrong)
+        done = perdure("install", "cursor", "--hooks")
+        assert done.status == 1 and "no table of lists" in done.err
+        assert (home / ".cursor/hooks.json").read_text() == wrong
+        assert not (home / ".cursor/mcp.json").exists()

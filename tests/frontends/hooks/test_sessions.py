@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from perdure import Memory
-from perdure.frontends.hooks import turns
 from perdure.frontends.hooks.events import Event
-from perdure.frontends.hooks.place import HookPlace
+from perdure.frontends.hooks.place import HookPlace, append_turn
 from perdure.pipeline.prompting.quoting import estimate_tokens
 
 PROGRAM = [sys.executable, "-W", "error", "-m", "perdure.frontends.cli.main", "hook"]
@@ -210,7 +209,7 @@ def test_turns_survive_a_killed_worker_and_are_learned_once(client: Client) -> N
 
 def test_a_turn_that_is_refused_holds_up_no_other(client: Client) -> None:
     scope = {"user_id": client.user}
-    turns.append(client.place, Event(name="UserPromptSubmit", session="s0", text="I live in Porto."), scope)
+    append_turn(client.place, Event(name="UserPromptSubmit", session="s0", text="I live in Porto."), scope)
     refused = json.loads(client.place.turns.read_text())
     client.place.turns.write_text(json.dumps({**refused, "timestamp": "no time"}) + "\n")
     client.prompt("I have a dog \ud83d named Rex.")
@@ -251,7 +250,7 @@ def test_two_users_of_one_memory_see_their_own(client: Client) -> None:
 
 def test_the_state_is_the_owners_alone(client: Client, tmp_path: Path) -> None:
     unread = HookPlace.of(tmp_path / "another")  # no worker renames its file meanwhile
-    turns.append(unread, Event(name="UserPromptSubmit", session="s", text="I live in Lisbon."), {"user_id": "ana"})
+    append_turn(unread, Event(name="UserPromptSubmit", session="s", text="I live in Lisbon."), {"user_id": "ana"})
     assert unread.turns.stat().st_mode & 0o077 == 0
     client.prompt("I live in Lisbon.")
     place = client.place.folder

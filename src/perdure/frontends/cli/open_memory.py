@@ -5,7 +5,6 @@ The imports inside functions load pydantic, NumPy and the backends, which `perdu
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
@@ -48,6 +47,8 @@ def read_standing(folder: Path) -> MemoryConfig:
 
 def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]], *, makes: bool = False) -> T:
     """Open the memory of a folder, run `work`, and close it; `makes` creates a missing one."""
+    import asyncio  # it takes longer than the first answer of `perdure mcp`
+
     from perdure.frontends.library.memory import AsyncMemory  # heavy, see above
 
     async def run() -> T:
@@ -61,6 +62,8 @@ def with_engine(
     folder: Path, work: Callable[[Engine], Awaitable[T]], *, makes: bool = False, any_embedder: bool = False
 ) -> T:
     """The same for commands that need the engine: export, import, doctor and reindex."""
+    import asyncio
+
     from perdure.engine.build import build  # heavy, see above
 
     async def run() -> T:

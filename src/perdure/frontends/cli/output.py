@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from perdure.domain.event import Usage
+    from perdure.domain.memory import MemoryItem
 
 
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -116,3 +117,13 @@ def advance(bar: Progress | None, done: float) -> None:
     """Move the bar of `progress` to a point."""
     if bar is not None:
         bar.update(bar.task_ids[0], completed=done)
+
+
+def marked(item: MemoryItem) -> str:
+    """Return a memory's text with marks: whether it is quarantined, or may replace others."""
+    marks = []
+    if item.quarantined is not None:
+        marks.append(f"[quarantined: {item.quarantined}]")
+    if item.older:
+        marks.append(f"[may replace: {', '.join(item.older)}]")
+    return " ".join([item.memory, *marks])

@@ -13,9 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perdure.frontends.hooks import turns
 from perdure.frontends.hooks.events import Event, answer
-from perdure.frontends.hooks.place import HookPlace
+from perdure.frontends.hooks.place import ROLES, HookPlace, append_turn
 
 POLL_SECONDS = 0.02
 SEND_SECONDS = 0.2
@@ -26,8 +25,8 @@ MOST_BYTES = 1_000_000
 def run_hook(event: Event, memory: Path, scope: dict[str, str], until: float) -> str:
     """Handle one event before the moment `until` of the monotonic clock; return the hook's output, often empty."""
     place = HookPlace.of(memory)
-    if event.name in turns.ROLES:
-        turns.append(place, event, scope)
+    if event.name in ROLES:
+        append_turn(place, event, scope)
     request = {
         "event": event.name,
         "session": event.session,
@@ -40,7 +39,9 @@ def run_hook(event: Event, memory: Path, scope: dict[str, str], until: float) ->
         with _connected(place, memory, until) as line:
             line.settimeout(SEND_SECONDS)
             line.sendall(json.dumps(request).encode() + b"\n")
-        return ""
+        return answer(event, "")
+    if event.name not in event.dialect.takes_context:
+        return answer(event, "")  # the turn is stored, and learned after the assistant's answer
     with _connected(place, memory, until) as line:
         return answer(event, _ask(line, request, until))
 

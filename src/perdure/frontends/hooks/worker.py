@@ -17,10 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from perdure.domain.errors import InvalidInputError, PerdureError
-from perdure.frontends.hooks import turns
-from perdure.frontends.hooks.place import HookPlace
+from perdure.domain.memory import TRUSTED
+from perdure.frontends.hooks.place import HookPlace, read_turns, take_turns
 from perdure.frontends.library.memory import AsyncMemory
 from perdure.pipeline.prompting.context_block import quote, render
 from perdure.pipeline.prompting.quoting import estimate_tokens
@@ -87,7 +88,6 @@ MOST_HITS = 12
 LONGEST_QUERY = 4_000
 IDLE_SECONDS = 900
 MOST_BYTES = 1_000_000
-TRUSTED = {"NOT": [{"quarantined": {"gte": ""}}]}
 
 logger = logging.getLogger("perdure.hooks")
 
@@ -99,6 +99,7 @@ class Worker:
         self._memory = memory
         self._place = place
         self._learning = asyncio.Lock()
+        self._turn_of: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.last_asked = asyncio.get_running_loop().time()
 
@@ -124,11 +125,17 @@ class Worker:
         if event == "Stop":
             self.learn_soon()
             return ""
-        session = Session.load(self._place, name, fresh=request["fresh"])
-        if event == "SessionEnd":
-            self.learn_soon()
-            session.end()
-            return ""
+        turn = self._turn_of.setdefault(name, asyncio.Lock())
+        async with turn:  # some clients do not wait for the start before they send the prompt
+            session = Session.load(self._place, name, fresh=request["fresh"])
+            if event == "SessionEnd":
+                self.learn_soon()
+                session.end()
+                return ""
+            return await self._context(request, session)
+
+    async def _context(self, request: dict[str, Any], session: Session) -> str:
+        event = request["event"]
         view = self._memory.within(**request["scope"])
         project = request.get("project") or ""
         parts = []
@@ -151,8 +158,8 @@ class Worker:
     async def learn(self) -> None:
         """Learn the waiting turns, each once even if this is interrupted; one that is refused holds up no other."""
         async with self._learning:
-            for path in turns.take(self._place):
-                for turn in turns.read(path):
+            for path in take_turns(self._place):
+                for turn in read_turns(path):
                     try:
                         await self._learn(turn)
                     except InvalidInputError as error:
@@ -164,9 +171,10 @@ class Worker:
 
     async def _learn(self, turn: dict[str, Any]) -> None:
         """Learn a turn in a call of its own: how much of a call is read is limited, and a paste would use it up."""
+        client, project = turn.get("client", "claude-code"), turn["project"]
         learned = await self._memory.within(**turn["scope"]).add(
             [{name: turn[name] for name in ("role", "content", "timestamp")}],
-            metadata={"client": "claude-code", **({"project": turn["project"]} if turn["project"] else {})},
+            metadata={"client": client, **({"project": project} if project else {})},
             idempotency_key=f"hook-{turn['id']}",
         )
         for warning in learned.warnings:

@@ -8,8 +8,6 @@ from perdure.domain.event import AddResult, HistoryRecord, MemoryEvent
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.mcp.tool import ToolAnswer
 
-TRUSTED = {"NOT": [{"quarantined": {"gte": ""}}]}
-"""The filter for memories that may enter a prompt: a tool's answer enters one."""
 WITHHELD = "(in quarantine; a person releases it with `perdure trust`)"
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from perdure.domain.errors import NotFoundError
-from perdure.domain.memory import MemoryItem
-from perdure.frontends.mcp.answers import TRUSTED, WITHHELD
+from perdure.domain.memory import TRUSTED, MemoryItem
+from perdure.frontends.mcp.answers import WITHHELD
 from perdure.frontends.mcp.core import Query
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.prompting.quoting import one_line

@@ -1,4 +1,6 @@
-"""A person's consent before memories are erased or released: asked through the client, or a handle.
+"""Who calls a tool and what they may reach, and a person's consent before memories are erased or released.
+
+The person is asked through the client, or the model by a handle.
 
 A handle comes from an earlier call. It is a MAC over the act, the caller, the ids and hashes of the memories and the
 time until which it is valid. It needs no table, so it also works on another worker; it fits nothing but this act on
@@ -15,16 +17,48 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types.version import is_version_at_least
 
 from perdure.domain.memory import MemoryItem
 
 if TYPE_CHECKING:
-    from perdure.frontends.mcp.access import AccessProvider, RequestContext
+    from perdure.frontends.library.memory import AsyncMemory
+    from perdure.frontends.library.team import AsyncTeamMemory
+
+RequestContext = ServerRequestContext[Any, Any]
+"""One request, as the SDK describes it: the client, its revision of the protocol, and the HTTP request if any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerAccess:
+    """What one request may reach."""
+
+    memory: AsyncMemory
+    """A view that is limited to the caller's scope, so calls on it name no user."""
+    caller: str
+    """Identifies caller and scope; a confirmation is valid for the same one only."""
+
+
+class AccessProvider(Protocol):
+    """Decides what a request may reach. The scope comes from here, never from a tool's arguments."""
+
+    def may_write(self, context: RequestContext) -> bool:
+        """Return whether the caller may change memories; the list of tools depends on it."""
+
+    def caller(self, context: RequestContext) -> str:
+        """Return the text that identifies the caller."""
+
+    async def open(self, context: RequestContext) -> CallerAccess:
+        """Return the caller's access, opening the memory at the first call; PerdureError if there is none."""
+
+    async def team(self, context: RequestContext) -> AsyncTeamMemory:
+        """Return the caller's team memory; PerdureError if the caller is in no team."""
+
 
 LIFETIME_SECONDS = 600
 """How long a handle, or a question to the person, stays valid."""

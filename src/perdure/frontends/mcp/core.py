@@ -10,8 +10,8 @@ from pydantic import Field
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import ErasureReport
-from perdure.domain.memory import MemoryItem
-from perdure.frontends.mcp.answers import TRUSTED, Changed, Changes, Known, Named, Recorded
+from perdure.domain.memory import TRUSTED, MemoryItem
+from perdure.frontends.mcp.answers import Changed, Changes, Known, Named, Recorded
 from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.prompting.quoting import estimate_tokens

@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from perdure.domain.errors import EmbeddingError, NotFoundError
-from perdure.domain.memory import MemoryItem
-from perdure.frontends.mcp.answers import TRUSTED
+from perdure.domain.memory import TRUSTED, MemoryItem
 from perdure.frontends.mcp.core import noted
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
 from perdure.pipeline.curation.importers.server_memory import (

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import HistoryRecord
-from perdure.domain.memory import MemoryItem
+from perdure.domain.memory import TRUSTED, MemoryItem
 from perdure.engine.read.overview import Overview
 from perdure.engine.requests import MAX_LIMIT
-from perdure.frontends.mcp.answers import TRUSTED, WITHHELD, Changes
+from perdure.frontends.mcp.answers import WITHHELD, Changes
 from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.core import Query, Said, noted
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall

@@ -6,23 +6,29 @@ Quarantined memories stay out of them, as out of every answer: what a client att
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
-from perdure.domain.errors import InvalidInputError, NoGraphError, NotFoundError
-from perdure.domain.memory import MemoryItem
-from perdure.frontends.mcp.answers import TRUSTED, WITHHELD, Known, Recorded
+from perdure.domain.errors import InvalidInputError, NoGraphError, NotFoundError, PerdureError
+from perdure.domain.memory import TRUSTED, MemoryItem
+from perdure.frontends.faults import fault_of
+from perdure.frontends.mcp.answers import WITHHELD, Known, Recorded
 from perdure.frontends.mcp.tool import ToolAnswer
 from perdure.pipeline.prompting.quoting import one_line
 
 if TYPE_CHECKING:
     from perdure.frontends.library.memory import AsyncMemory
 
+
+logger = logging.getLogger("perdure.mcp")
 
 MAX_TOKENS = 1500
 SHOWN = 20
@@ -301,15 +307,45 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-async def read(memory: AsyncMemory, uri: str) -> types.ReadResourceResult:
-    """Return a page; NotFoundError if there is none at this address."""
+FOLLOWED = ("profile", "standing", "recent", "memory/")
+"""Pages whose changes are told. An entity's page is a search, which counts what it finds."""
+
+
+def is_followed(uri: str) -> bool:
+    """Return whether changes of a page are told."""
+    return any(page.before in FOLLOWED and page.name_in(uri) is not None for page in PAGES)
+
+
+async def page_text(memory: AsyncMemory, uri: str) -> str:
+    """Return the text of a page; NotFoundError if there is none at this address."""
     for page in PAGES:
         if (name := page.name_in(uri)) is not None:
             answer = await page.read(memory, name)
-            text = json.dumps(answer.plain(), ensure_ascii=False, indent=1)
-            contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=text)
-            return types.ReadResourceResult(contents=[contents])
+            return json.dumps(answer.plain(), ensure_ascii=False, indent=1)
     raise NotFoundError(f"there is no resource {uri!r}")
+
+
+async def read(memory: AsyncMemory, uri: str) -> types.ReadResourceResult:
+    """Return a page as the answer to a request."""
+    contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=await page_text(memory, uri))
+    return types.ReadResourceResult(contents=[contents])
+
+
+@contextmanager
+def told_as_protocol_errors(**asked: str) -> Iterator[None]:
+    """Turn an error into the protocol's own: resources and prompts have no answer that could hold it.
+
+    `asked` stands beside the code in the error's data.
+    """
+    try:
+        yield
+    except PerdureError as error:
+        fault = fault_of(error, "facts")
+        code = types.INVALID_PARAMS if fault.status < 500 else types.INTERNAL_ERROR
+        raise MCPError(code=code, message=fault.message, data={"code": fault.code, **asked}) from error
+    except Exception as error:
+        logger.exception("a resource, a prompt or a completion failed")
+        raise MCPError(code=types.INTERNAL_ERROR, message="the server failed; its log says how") from error
 
 
 async def complete(memory: AsyncMemory, params: types.CompleteRequestParams) -> types.Completion:

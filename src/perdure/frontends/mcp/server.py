@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -19,8 +18,9 @@ from perdure import __version__
 from perdure.domain.errors import ForbiddenError, InvalidInputError, PerdureError
 from perdure.frontends.faults import fault_of
 from perdure.frontends.mcp import resources
-from perdure.frontends.mcp.access import AccessProvider, RequestContext
-from perdure.frontends.mcp.consent import Consent
+from perdure.frontends.mcp.consent import AccessProvider, Consent, RequestContext
+from perdure.frontends.mcp.resources import told_as_protocol_errors
+from perdure.frontends.mcp.subscriptions import Subscriptions, own_feed
 from perdure.frontends.mcp.tool import TeamCall, Tool, ToolCall
 
 NAME = "perdure"
@@ -41,10 +41,15 @@ def build_server(
     tools: Sequence[Tool],
     access: AccessProvider,
     consent: Consent,
+    subscriptions: Subscriptions | None = None,
     *,
+    has_session: bool = False,
     after_list: Callable[[], None] | None = None,
 ) -> Server[Any]:
-    """Build the server of some tools; it opens nothing, and `after_list` runs when a client has listed the tools."""
+    """Build the server of some tools; it opens nothing, and `after_list` runs when a client has listed the tools.
+
+    Clients before 2026-07-28 can be told of changes only if they have a session.
+    """
     by_name = {tool.name: tool for tool in tools}
 
     async def list_tools(context: RequestContext, params: PageParams) -> types.ListToolsResult:
@@ -95,15 +100,18 @@ def build_server(
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        **memory_pages(access),
+        **memory_pages(access, subscriptions or Subscriptions(own_feed(access)), has_session),
     )
     server.middleware.append(consent.boundary(access, NAME))
 
     async def discover(context: RequestContext, params: types.RequestParams | None) -> types.DiscoverResult:
-        # The SDK's own answer leaves out the revisions with a handshake, which this server speaks too.
+        # The SDK's own answer leaves out the revisions with a handshake, which this server speaks too, and promises to
+        # tell when lists change. These lists do not change; resources do.
+        able = server.get_capabilities()
+        able.resources = types.ResourcesCapability(subscribe=True, list_changed=False)
         return types.DiscoverResult(
             supported_versions=[*MODERN_PROTOCOL_VERSIONS, *reversed(HANDSHAKE_PROTOCOL_VERSIONS)],
-            capabilities=server.get_capabilities(protocol_version=context.protocol_version),
+            capabilities=able,
             instructions=INSTRUCTIONS,
         )
 
@@ -111,8 +119,8 @@ def build_server(
     return server
 
 
-def memory_pages(access: AccessProvider) -> dict[str, Any]:
-    """Return the handlers of resources, prompts and completion."""
+def memory_pages(access: AccessProvider, subscriptions: Subscriptions, has_session: bool) -> dict[str, Any]:
+    """Return the handlers of resources, their subscriptions, prompts and completion."""
 
     async def list_resources(context: RequestContext, params: PageParams) -> types.ListResourcesResult:
         one_page(params)
@@ -151,24 +159,10 @@ def memory_pages(access: AccessProvider) -> dict[str, Any]:
         "on_list_prompts": list_prompts,
         "on_get_prompt": get_prompt,
         "on_completion": complete,
+        "on_subscriptions_listen": subscriptions.listen,
+        "on_subscribe_resource": subscriptions.subscribe if has_session else None,
+        "on_unsubscribe_resource": subscriptions.unsubscribe if has_session else None,
     }
-
-
-@contextmanager
-def told_as_protocol_errors(**asked: str) -> Iterator[None]:
-    """Turn an error into the protocol's own: resources and prompts have no answer that could hold it.
-
-    `asked` stands beside the code in the error's data.
-    """
-    try:
-        yield
-    except PerdureError as error:
-        fault = fault_of(error, "facts")
-        code = types.INVALID_PARAMS if fault.status < 500 else types.INTERNAL_ERROR
-        raise MCPError(code=code, message=fault.message, data={"code": fault.code, **asked}) from error
-    except Exception as error:
-        logger.exception("a resource, a prompt or a completion failed")
-        raise MCPError(code=types.INTERNAL_ERROR, message="the server failed; its log says how") from error
 
 
 def one_page(params: PageParams) -> None:

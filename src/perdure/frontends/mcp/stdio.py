@@ -8,10 +8,15 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-from collections.abc import Callable, Mapping, Sequence
+import socket
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
+import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
@@ -21,12 +26,16 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from perdure.domain.errors import InvalidInputError
 from perdure.frontends.mcp import SCOPE_HEADER, Serving
-from perdure.frontends.mcp.access import CallerAccess, RequestContext
-from perdure.frontends.mcp.consent import Consent, asks_by_answer, can_ask
+from perdure.frontends.mcp.consent import CallerAccess, Consent, RequestContext, asks_by_answer, can_ask
+from perdure.frontends.mcp.front import Front
 from perdure.frontends.mcp.server import build_server
+from perdure.frontends.mcp.subscriptions import Feed, Subscriptions, own_feed
 from perdure.frontends.mcp.tool import tools_of
 
 if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import WriteStream
+    from mcp.shared.message import SessionMessage
+
     from perdure.domain.access import Role
     from perdure.domain.scope import Scope
     from perdure.engine.config.config import MemoryConfig
@@ -154,6 +163,40 @@ class AttachedServer:
             return result
         return {name: value for name, value in result.items() if name not in OF_2026}
 
+    def feed(self, own: Feed) -> Feed:
+        """Return the feed that the server has, and from its end on the one of this process."""
+
+        @asynccontextmanager
+        async def follow(context: RequestContext, pages: Sequence[str]) -> AsyncGenerator[AsyncIterator[str]]:
+            serving = self.found()
+            line = None if serving is None else await self._listening(serving, context, pages)
+            if line is None:
+                async with own(context, pages) as changed:
+                    yield changed
+                return
+
+            async def relayed() -> AsyncIterator[str]:
+                async for page in line:
+                    yield page
+                async with own(context, pages) as changed:
+                    for page in pages:  # it may have changed between the two
+                        yield page
+                    async for page in changed:
+                        yield page
+
+            try:
+                yield relayed()
+            finally:
+                line.close()
+
+        return follow
+
+    async def _listening(self, serving: Serving, context: RequestContext, pages: Sequence[str]) -> Listening | None:
+        params = {"notifications": {"resourceSubscriptions": list(pages)}}
+        line = Listening(asyncio.get_running_loop())
+        begun = await line.begin(serving.url, *self._request(serving, context, "subscriptions/listen", params))
+        return line if begun else None
+
     @staticmethod
     async def _replies(context: RequestContext, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the person during the call, as clients before 2026-07-28 do."""
@@ -167,6 +210,18 @@ class AttachedServer:
         return replies
 
     async def _asked(self, serving: Serving, context: RequestContext, params: dict[str, Any]) -> dict[str, Any]:
+        body, headers = self._request(serving, context, context.method, params)
+        answer = await asyncio.to_thread(_posted, serving.url, body, headers)
+        if (error := answer.get("error")) is not None:
+            raise MCPError(code=error["code"], message=error["message"], data=error.get("data"))
+        result = answer["result"]
+        assert isinstance(result, dict), "the protocol says so"
+        return result
+
+    def _request(
+        self, serving: Serving, context: RequestContext, method: str, params: dict[str, Any]
+    ) -> tuple[bytes, dict[str, str]]:
+        """Return the body and the headers of a request to the server."""
         client = context.session.client_params
         meta = {
             types.PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
@@ -180,17 +235,55 @@ class AttachedServer:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "MCP-Protocol-Version": LATEST_MODERN_VERSION,
-            "Mcp-Method": context.method,
+            "Mcp-Method": method,
         }
-        if (name := NAMED_BY.get(context.method)) is not None:
+        if (name := NAMED_BY.get(method)) is not None:
             headers["Mcp-Name"] = encode_header_value(str(params[name]))
-        body = {"jsonrpc": "2.0", "id": 1, "method": context.method, "params": {**params, "_meta": meta}}
-        answer = await asyncio.to_thread(_posted, serving.url, json.dumps(body).encode(), headers)
-        if (error := answer.get("error")) is not None:
-            raise MCPError(code=error["code"], message=error["message"], data=error.get("data"))
-        result = answer["result"]
-        assert isinstance(result, dict), "the protocol says so"
-        return result
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        return json.dumps(body).encode(), headers
+
+
+class Listening:
+    """A stream of changes from the server, read by a thread of its own until either side ends it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._told: asyncio.Queue[str | None] = asyncio.Queue()
+        self._line: http.client.HTTPConnection | None = None
+
+    async def begin(self, url: str, body: bytes, headers: dict[str, str]) -> bool:
+        """Ask for the stream; return whether the server has said that it follows."""
+        self._line = http.client.HTTPConnection(url.removeprefix("http://"))
+        threading.Thread(target=self._read, args=(self._line, body, headers), name="listening", daemon=True).start()
+        return await self._told.get() == ""
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while (page := await self._told.get()) is not None:
+            yield page
+
+    def close(self) -> None:
+        """End the stream, which wakes its thread."""
+        if self._line is not None and self._line.sock is not None:
+            with suppress(OSError):
+                self._line.sock.shutdown(socket.SHUT_RDWR)
+
+    def _read(self, line: http.client.HTTPConnection, body: bytes, headers: dict[str, str]) -> None:
+        """Pass on the addresses of pages that changed: first an empty one, when the server follows; at the end None."""
+        with suppress(OSError, http.client.HTTPException, ValueError, KeyError), closing(line):
+            line.request("POST", "/mcp", body, headers)
+            for each in line.getresponse():
+                if each.startswith(b"data:"):
+                    message = json.loads(each.removeprefix(b"data:"))
+                    method = message.get("method")
+                    if method == "notifications/subscriptions/acknowledged":
+                        self._pass_on("")
+                    elif method == "notifications/resources/updated":
+                        self._pass_on(message["params"]["uri"])
+        self._pass_on(None)
+
+    def _pass_on(self, page: str | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._told.put_nowait, page)
 
 
 def _posted(url: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
@@ -216,10 +309,38 @@ def _posted(url: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
     return answer
 
 
+class Unanswered:
+    """The stream of the SDK's messages to the client, without what the front has answered already."""
+
+    def __init__(self, inner: WriteStream[SessionMessage], front: Front) -> None:
+        self._inner = inner
+        self._front = front
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Pass a message on, or drop it."""
+        told = item.message
+        number = told.id if isinstance(told, types.JSONRPCResponse | types.JSONRPCError) else None
+        if number is None or not self._front.has_answered((type(number), number)):
+            await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
 async def serve_stdio(
     settings: Callable[[], MemoryConfig],
     scope: Scope,
     profiles: Sequence[str],
+    front: Front,
     *,
     team: str | None = None,
     role: Role = "member",
@@ -239,11 +360,17 @@ async def serve_stdio(
     def prepare_soon() -> None:
         asyncio.get_running_loop().call_later(READY_AFTER_SECONDS, prepare)
 
-    server = build_server(tools_of(profiles), access, Consent(), after_list=prepare_soon)
+    own = own_feed(access)
+    subscriptions = Subscriptions(own if attached is None else attached.feed(own))
+    tools = tools_of(profiles)
+    server = build_server(tools, access, Consent(), subscriptions, has_session=True, after_list=prepare_soon)
     if attached is not None:
         server.middleware.insert(len(server.middleware) - 1, attached)  # outside of the sealing of states
+    front.hand_over()
     try:
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+        lines = anyio.wrap_file(cast(TextIO, front))
+        async with stdio_server(stdin=lines) as (reading, writing):
+            await server.run(reading, Unanswered(writing, front), server.create_initialization_options())
     finally:
+        subscriptions.close()
         await access.close()

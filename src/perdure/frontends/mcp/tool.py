@@ -19,8 +19,10 @@ from perdure.domain.errors import ConfigError
 from perdure.frontends.mcp import Profile
 from perdure.frontends.mcp.consent import (
     Act,
+    CallerAccess,
     Consent,
     Decision,
+    RequestContext,
     ask_now,
     asks_by_answer,
     can_ask,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from perdure.domain.memory import MemoryItem
     from perdure.frontends.library.memory import AsyncMemory
     from perdure.frontends.library.team import AsyncTeamMemory
-    from perdure.frontends.mcp.access import CallerAccess, RequestContext
 
 
 class Arguments(BaseModel):

@@ -33,7 +33,7 @@ from perdure.frontends.server.middleware.auth import HEALTH_ROUTES, AuthMiddlewa
 from perdure.frontends.server.middleware.origin_check import OriginCheckMiddleware
 from perdure.frontends.server.middleware.rate_limit import RateLimit
 from perdure.frontends.server.middleware.request_context import RequestContextMiddleware, TrailingSlashMiddleware
-from perdure.frontends.server.middleware.request_limits import BodyLimitMiddleware, BodyTimeoutMiddleware
+from perdure.frontends.server.middleware.request_limits import AT_SHUTDOWN, BodyLimitMiddleware, BodyTimeoutMiddleware
 from perdure.frontends.server.routes import explicit_memories, graph, health, maintenance, memories, teams
 from perdure.frontends.server.routes.mcp import McpEndpoint
 from perdure.frontends.server.settings import ServerSecrets, read_settings
@@ -171,7 +171,7 @@ def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def _life(app: FastAPI) -> AsyncIterator[None]:
+async def _life(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Open the memory, which finishes what a crash left over; close it after the last request."""
     service: Service = app.state.service
     gateway: Gateway = app.state.gateway
@@ -184,7 +184,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     try:
         await gateway.start()
         async with background_scheduler(service.memory):
-            yield
+            yield {AT_SHUTDOWN: app.state.mcp.end_streams}
     finally:
         await app.state.mcp.close()
         await gateway.close()

@@ -1,4 +1,4 @@
-"""The maintenance commands: prune, expire, quota, evict, feedback and upkeep."""
+"""The maintenance commands: prune, expire, quota, evict, feedback, trust, distrust and upkeep."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.forget import demand_yes, words_of
 from perdure.frontends.cli.open_memory import read_standing, with_engine, with_memory
 from perdure.frontends.cli.options import AgentOption, JsonOption, PathOption, RunOption, UserOption, YesOption, folder
-from perdure.frontends.cli.output import MEMORY, Column, note, print_json, print_table
+from perdure.frontends.cli.output import ID, MEMORY, Column, marked, note, print_json, print_table
 
 if TYPE_CHECKING:
+    from perdure.domain.memory import MemoryItem
     from perdure.engine.engine import Engine
     from perdure.engine.maintenance.deletion import Removal
 
@@ -198,3 +199,38 @@ def upkeep(
         note("nothing is due")
     if any("error" in each for each in done):
         raise typer.Exit(1)
+
+
+def trust(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Allow a quarantined memory in prompts from now on. Its source stays recorded, and undo reverses this.
+
+    Memories that came from a tool, or that read like orders to a model, are stored but put into no prompt until then.
+    perdure list --quarantined lists them.
+
+    Example: perdure trust 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55
+    """
+    _show(with_memory(folder(path), lambda memory: memory.trust(id)), as_json)
+
+
+def distrust(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason.")] = "distrusted",
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Keep a memory out of prompts from now on. It is still found and listed, with the reason; undo reverses this.
+
+    Example: perdure distrust 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55 --reason "copied from a web page"
+    """
+    _show(with_memory(folder(path), lambda memory: memory.distrust(id, reason)), as_json)
+
+
+def _show(item: MemoryItem, as_json: bool) -> None:
+    if as_json:
+        print_json(item.model_dump())
+    else:
+        print_table([MEMORY, ID], [(marked(item), item.id)])

@@ -8,7 +8,6 @@ import typer
 
 from perdure.domain.errors import NotFoundError
 from perdure.frontends.cli import output
-from perdure.frontends.cli.commands.trust import marked
 from perdure.frontends.cli.input_messages import read_words
 from perdure.frontends.cli.open_memory import with_memory
 from perdure.frontends.cli.options import (
@@ -90,7 +89,8 @@ def search(
         output.note("nothing was found")
     else:
         rows = (
-            (f"{item.score or 0:.2f}", marked(item), output.day(item.valid_from), item.id) for item in result.results
+            (f"{item.score or 0:.2f}", output.marked(item), output.day(item.valid_from), item.id)
+            for item in result.results
         )
         output.print_table([output.SCORE, output.MEMORY, output.SINCE, output.ID], rows)
 
@@ -187,7 +187,7 @@ def list_memories(
         return
     output.print_table(
         [output.MEMORY, output.SINCE, output.ID],
-        ((marked(item), output.day(item.valid_from), item.id) for item in result.results),
+        ((output.marked(item), output.day(item.valid_from), item.id) for item in result.results),
     )
     if not result.results:
         output.note("nothing is quarantined" if quarantined else "there are no memories")

@@ -105,6 +105,10 @@ class BodyTimeoutMiddleware:
         await self._app(scope, in_time, send)
 
 
+AT_SHUTDOWN = "perdure_at_shutdown"
+"""The key, in the state of the app's life, of what is called before the server waits for running requests."""
+
+
 class Config(uvicorn.Config):
     """uvicorn's settings, plus the seconds that the head of a request may take."""
 
@@ -122,6 +126,7 @@ class _HeadTimeout(asyncio.Protocol):
     cycle: Any
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
+    app_state: dict[str, Any]
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -139,6 +144,11 @@ class _HeadTimeout(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._arrived()
         super().connection_lost(error)
+
+    def shutdown(self) -> None:
+        super().shutdown()  # type: ignore[misc]  # uvicorn's
+        if (begin := self.app_state.get(AT_SHUTDOWN)) is not None:
+            begin()
 
     def _await(self, then: Callable[[], None], *, again: bool = True) -> None:
         """Start waiting for the end of a head, unless that is already waited for."""

@@ -22,7 +22,8 @@ from perdure.frontends.server.state import Service
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from perdure.frontends.mcp.access import CallerAccess, RequestContext
+    from perdure.frontends.mcp.consent import CallerAccess, RequestContext
+    from perdure.frontends.mcp.subscriptions import Subscriptions
 
 PATHS = ("/mcp", "/mcp/{user_id}", "/mcp/{user_id}/{project_id}")
 METHODS = ["GET", "POST", "DELETE"]
@@ -46,7 +47,7 @@ class HttpAccess:
 
     async def open(self, context: RequestContext) -> CallerAccess:
         """Return the access; ScopeError if neither credentials nor path name an owner."""
-        from perdure.frontends.mcp.access import CallerAccess
+        from perdure.frontends.mcp.consent import CallerAccess
 
         personal = self._personal(_request(context))
         if not any(getattr(personal.walls, axis) for axis in OWNER_FIELDS):
@@ -78,6 +79,7 @@ class McpEndpoint:
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._stop = asyncio.Event()
+        self._subscriptions: Subscriptions | None = None
 
     def routes(self) -> list[Route]:
         """Return the routes to mount."""
@@ -92,6 +94,11 @@ class McpEndpoint:
         # compares headers with the body.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         await manager.handle_request(scope, receive, send)
+
+    def end_streams(self) -> None:
+        """End the streams of changes, which have no end of their own: the server waits for its requests."""
+        if self._subscriptions is not None:
+            self._subscriptions.close()
 
     async def close(self) -> None:
         """End running calls and the task."""
@@ -128,11 +135,14 @@ class McpEndpoint:
             raise UnsupportedError(missing_driver("mcp", error).message) from error
         from perdure.frontends.mcp.consent import Consent
         from perdure.frontends.mcp.server import build_server
+        from perdure.frontends.mcp.subscriptions import Subscriptions, own_feed
         from perdure.frontends.mcp.tool import tools_of
 
         settings, secret = self._service.settings, self._service.secrets.mcp_secret
         consent = Consent(None if secret is None else secret.get_secret_value().encode())
-        server = build_server(tools_of(settings.mcp_profiles), HttpAccess(self._service), consent)
+        access = HttpAccess(self._service)
+        self._subscriptions = Subscriptions(own_feed(access))
+        server = build_server(tools_of(settings.mcp_profiles), access, consent, self._subscriptions)
         # Host, Origin and size are checked by this server's own middleware; without sessions any worker may answer.
         # Answers may be streams: a long call then keeps its connection alive, and changes can be told.
         return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=settings.max_body_bytes)

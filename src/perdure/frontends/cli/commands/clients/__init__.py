@@ -4,7 +4,6 @@ words."""
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from contextlib import suppress
 from typing import Annotated, Any
@@ -43,6 +42,8 @@ def tools_of(command: list[str]) -> list[str]:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
+    import subprocess  # a client that starts perdure mcp waits for these modules
+
     try:
         server = subprocess.Popen(  # noqa: S603 - what a client would start, and no shell
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"

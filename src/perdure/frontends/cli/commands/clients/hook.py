@@ -15,6 +15,7 @@ from perdure.domain.errors import ScopeError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.options import PathOption, folder
+from perdure.frontends.hooks.events import DIALECTS, read_event
 
 DEADLINE_SECONDS = 0.9
 """Age of the process at which it ends with nothing, so that no prompt waits for a second."""
@@ -27,13 +28,20 @@ def hook(
     worker: Annotated[
         bool, typer.Option("--worker", help="Run the process behind the hooks, which the first hook starts.")
     ] = False,
+    client: Annotated[
+        str, typer.Option("--client", metavar="NAME", help="Whose hook it is: " + ", ".join(DIALECTS) + ".")
+    ] = "claude-code",
+    event: Annotated[
+        str | None,
+        typer.Option("--event", metavar="NAME", help="The event, if the client's input does not name it."),
+    ] = None,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
     run_id: RunOption = None,
     project_id: ProjectOption = None,
     path: PathOption = None,
 ) -> None:
-    """Answer a hook of Claude Code: its JSON on standard input, the answer on standard output.
+    """Answer a hook of an agent's client: its JSON on standard input, the answer on standard output.
 
     At the start of a session and at each prompt it adds what is remembered, at most 600 tokens and never the same
     memory twice. What was said is learned after the answer. It ends within a second, and with status 0 whatever fails:
@@ -59,10 +67,11 @@ def hook(
     watch.daemon = True
     watch.start()
     try:
-        told = _answered(place, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id, project_id=project_id), until)
+        scope = Scope(user_id=user_id, agent_id=agent_id, run_id=run_id, project_id=project_id)
+        told = _answered(place, scope, until, client, event)
     except Exception as error:  # the client must go on, whatever it is
         sys.stderr.write(f"perdure: no memory at this event: {error}\n")
-        told = ""
+        told = DIALECTS[client].nothing if client in DIALECTS else ""
     watch.cancel()
     sys.stdout.write(told)
 
@@ -76,11 +85,10 @@ def _age_seconds() -> float:
         return 0.0
 
 
-def _answered(place: Path, scope: Scope, until: float) -> str:
+def _answered(place: Path, scope: Scope, until: float, client: str, called: str | None) -> str:
     from perdure.frontends.hooks.client import run_hook
-    from perdure.frontends.hooks.events import read_event
 
     if not (scope.user_id or scope.agent_id or scope.run_id):
         raise ScopeError
-    event = read_event(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    event = read_event(sys.stdin.buffer.read().decode("utf-8", "replace"), client, called)
     return "" if event is None else run_hook(event, place, scope.given(), until)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from perdure.domain.access import Role
-from perdure.domain.errors import InvalidInputError, ScopeError
+from perdure.domain.errors import DependencyError, InvalidInputError, ScopeError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.open_memory import read_settings
 from perdure.frontends.cli.options import PathOption, folder
 from perdure.frontends.mcp import Profile
+from perdure.frontends.mcp.front import FirstWords, Front
 
 if TYPE_CHECKING:
+    from perdure.domain.access import Role
     from perdure.engine.config.config import MemoryConfig
 
 ProfileOption = Annotated[
@@ -68,22 +70,32 @@ def mcp(
     if not (user_id or agent_id or run_id):
         raise ScopeError(f"{ScopeError.TEXT}: perdure mcp --user-id NAME, or PERDURE_MCP_USER_ID")
     place = folder(path)
+    role_there = team_role(role)
+    profiles = [name.strip() for name in profile.split(",")]
+    if find_spec("mcp") is None:
+        raise no_driver(ImportError("mcp"))
+    front = Front(FirstWords.of(profiles))
+    front.start()
     gc.disable()  # a tenth of the start would go into looking for garbage among modules, which stay
     try:
-        import_module("mcp.server.lowlevel")  # heavy: `perdure --help` must not wait for it
+        import_module("mcp.server.lowlevel")  # heavy: the client has its list of tools by now
     except ImportError as error:
-        from perdure.backends.registry import missing_driver
+        raise no_driver(error) from error
+    import asyncio
 
-        raise missing_driver("mcp", error) from error
     from perdure.frontends.mcp.stdio import serve_stdio
 
     gc.freeze()
     gc.enable()
-    profiles = [name.strip() for name in profile.split(",")]
-    serving = serve_stdio(
-        lambda: settings_for(profiles, place), scope, profiles, team=team, role=team_role(role), folder=place
-    )
-    asyncio.run(serving)
+    settings = partial(settings_for, profiles, place)
+    asyncio.run(serve_stdio(settings, scope, profiles, front, team=team, role=role_there, folder=place))
+
+
+def no_driver(error: ImportError) -> DependencyError:
+    """Return the error for a missing SDK, with the line that installs it."""
+    from perdure.backends.registry import missing_driver  # heavy: only where it is needed
+
+    return missing_driver("mcp", error)
 
 
 def settings_for(profiles: Sequence[str], place: Path) -> MemoryConfig:
@@ -98,7 +110,8 @@ def settings_for(profiles: Sequence[str], place: Path) -> MemoryConfig:
 
 def team_role(name: str) -> Role:
     """Read the role of a team's member; InvalidInputError for another word."""
-    for role in get_args(Role):
-        if role == name and role != "service":
-            return cast(Role, role)
+    roles: tuple[Role, ...] = ("reader", "member", "admin")
+    for role in roles:
+        if role == name:
+            return role
     raise InvalidInputError(f"role must be reader, member or admin, not {name!r}", field="role", value=name)
