@@ -415,7 +415,24 @@ def with_fixtures(server: Server[Any]) -> Server[Any]:
             return await before(context, params)
         return types.CompleteResult(completion=types.Completion(values=["paris", "park", "party"], total=3))
 
+    of_lists = ListenHandler(bus)
+
+    async def listen(before: Any, context: RequestContext, params: types.SubscriptionsListenRequestParams) -> Any:
+        """The fixtures' lists change, and perdure's do not."""
+        asked = params.notifications
+        is_of_lists = asked.tools_list_changed or asked.prompts_list_changed or asked.resources_list_changed
+        return await (of_lists(context, params) if is_of_lists else before(context, params))
+
+    async def discover(before: Any, context: RequestContext, params: Any) -> Any:
+        found = await before(context, params)
+        able = found.capabilities
+        for kind in (able.tools, able.prompts, able.resources):
+            kind.list_changed = True
+        return found
+
     for method, change in {
+        "subscriptions/listen": listen,
+        "server/discover": discover,
         "tools/list": tools_list,
         "tools/call": tools_call,
         "resources/list": resources_list,
@@ -435,8 +452,6 @@ def with_fixtures(server: Server[Any]) -> Server[Any]:
         return types.EmptyResult()
 
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, nothing)
-    if server.get_request_handler("subscriptions/listen") is None:
-        server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(bus))
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, nothing)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, nothing)
+    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, nothing)
+    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, nothing)
     return server
