@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
+from perdure.domain.errors import ClosedError
+
 
 def is_cancelled() -> bool:
     """Whether the running task itself was cancelled (ask after a CancelledError), not something that it awaited."""
@@ -40,8 +42,15 @@ if hasattr(os, "register_at_fork"):
 
 
 async def run_blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function that only reads or computes in a thread; if the caller is cancelled, the function runs on."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, partial(function, *args, **kwargs))
+    """Run a function that only reads or computes in a thread; if the caller is cancelled, the function runs on.
+
+    ClosedError while the interpreter exits: threads start no more.
+    """
+    try:
+        running = asyncio.get_running_loop().run_in_executor(_pool, partial(function, *args, **kwargs))
+    except RuntimeError as error:
+        raise ClosedError("the program is ending") from error
+    return await running
 
 
 def start_blocking(function: Callable[[], None]) -> None:

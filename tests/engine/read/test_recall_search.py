@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perdure import Memory
+from perdure import AgentRuntime, Memory
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.filter import eq
+from perdure.domain.scope import Scope
 from perdure.engine.core.embedding import PASSAGES
+from perdure.engine.maintenance.repair import Rebuilder
 from perdure.engine.read.search import FAINT
 from perdure.frontends.library.portal import PORTAL
 from perdure.pipeline.retrieval.features import passages, unpack
@@ -44,6 +49,11 @@ def points(memory: Memory) -> dict[str, dict[str, Any]]:
     PORTAL.call(kernel.ready())
     page = PORTAL.call(kernel.store.list(kernel.collection))
     return {point.payload["memory"]: point.payload for point in page.points}
+
+
+def rows(memory: Memory, kind: str) -> list[Point]:
+    kernel = kernel_of(memory)
+    return PORTAL.call(kernel.store.list(kernel.collection, eq("kind", kind))).points
 
 
 # ------------------------------------------------------------------ limit, threshold, filters, types
@@ -311,18 +321,54 @@ def test_a_deleted_memory_takes_its_message_with_it_until_it_is_undone(words: Me
     assert "4417" in words.search("locker code", hydrate=True, **ANA).results[0].messages[0]["content"]
 
 
-def test_a_message_that_says_more_stays_when_one_of_its_memories_is_deleted(words: Memory) -> None:
+def test_what_was_deleted_is_not_found_in_a_message_that_told_more(words: Memory) -> None:
     events = words.add("My locker code is 4417. My dog is called Rex.", **ANA).results
-    words.delete(next(event.id for event in events if "4417" in event.memory))
-    assert any("Rex" in text for text in found(words, "what is the dog called?"))
+    deleted = next(event.id for event in events if "4417" in event.memory)
+    words.delete(deleted)
+    results = found(words, "locker code of the dog Rex")
+    assert any("Rex" in text for text in results)
+    assert not any("4417" in text for text in results)
+    words.undo(words.history(deleted)[-1].id)
+    assert any("4417" in text for text in found(words, "locker code of the dog Rex"))
 
 
-def test_a_message_expires_with_the_call_that_told_it(words: Memory) -> None:
+def test_what_an_agent_deletes_goes_with_its_words(words: Memory) -> None:
+    (event,) = words.add("My locker code is 4417.", agent_id="milo", **ANA).results
+    asyncio.run(AgentRuntime("milo", words).delete_memory(event.id))
+    assert not any("4417" in item.memory for item in words.search("locker code 4417", agent_id="milo", **ANA).results)
+
+
+def test_an_expired_message_stays_away_when_the_store_is_rebuilt(words: Memory) -> None:
     said = [{"role": "assistant", "content": "The visitor badge opens the north gate."}]
-    words.add(said, user_id="bo")
     words.add(said, expires_at="2020-01-01", **ANA)
-    assert [item.kind for item in words.search("visitor badge north gate", user_id="bo").results] == ["messages"]
-    assert found(words, "visitor badge north gate") == []
+    words.add("I live in Porto.", **ANA)
+    kernel = kernel_of(words)
+    ledger = kernel.ledger
+    assert ledger is not None
+    before = {episode.content for episode in PORTAL.call(ledger.list_episodes(Scope())).episodes}
+    PORTAL.call(words._memory._engine.maintenance.expire(Scope()))
+    after = {episode.content for episode in PORTAL.call(ledger.list_episodes(Scope())).episodes}
+    assert before - after == {"The visitor badge opens the north gate."}
+    rebuilding = Rebuilder(kernel, ledger)
+    PORTAL.call(kernel.store.apply(kernel.collection, (), [point.id for point in rows(words, "messages")]))
+    PORTAL.call(rebuilding.messages())
+    assert [point.payload["memory"] for point in rows(words, "messages")] == ["I live in Porto."]
+
+
+def test_a_message_that_is_partly_out_of_date_comes_last_and_enters_no_prompt(words: Memory) -> None:
+    said = "I work at a bakery beside the lighthouse. I'm allergic to sesame."
+    words.add(said, **ANA)
+    words.add("I work at a bookshop now.", **ANA)
+    results = words.search("sesame bakery lighthouse", limit=20, **ANA).results
+    assert results[-1].memory == said
+    assert [item.score for item in results] == sorted((item.score for item in results), reverse=True)
+    assert "lighthouse" not in words.context("sesame bakery lighthouse", **ANA)
+
+
+def test_a_newer_message_does_not_lift_its_fact_over_what_answers(words: Memory) -> None:
+    words.add("I'm Ana, I work at a bakery in Lisbon and I'm allergic to sesame.", **ANA)
+    words.add("I changed jobs, I work at a bookshop now.", **ANA)
+    assert found(words, "Is Ana allergic to sesame?")[0] == "User is allergic to sesame"
 
 
 def test_what_was_corrected_by_hand_is_not_answered_with_its_old_words(words: Memory) -> None:

@@ -1,8 +1,10 @@
-"""Hooks of every client in its own words: what it sends, as it publishes it, and what it takes for an answer."""
+"""Hooks of every client in its own words: what it sends, and what it takes (Cursor's from others' pages)."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -183,3 +185,13 @@ def test_a_prompt_that_does_not_wait_for_the_start_has_no_memory_twice(client: C
     for _ in range(3):
         told = eventually(lambda: [text for text in both(f"both-{next(sessions)}") if text])
         assert len(told) == 1 and "Porto" in told[0]
+
+
+def test_a_client_that_is_not_known_is_told_on_standard_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "perdure.frontends.cli.main", "hook", "--client", "codx",
+         "--user-id", "ana", "--path", tmp_path],
+        input="{}", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "--client must be one of claude-code, codex" in done.stderr

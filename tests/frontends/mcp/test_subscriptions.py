@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from perdure import Memory
 from perdure.frontends.mcp import Serving
+from perdure.frontends.mcp.subscriptions import Subscriptions
 from tests.frontends.mcp.clients import ask, client_of
 from tests.frontends.mcp.test_attached import NO_ENGINE, served
 from tests.frontends.mcp.test_http import connected
@@ -204,3 +205,17 @@ async def following(client: Client, mode: str, told: Told) -> AsyncIterator[Any]
         return
     async with listening(client, RECENT) as stream:
         yield lambda: next_page(stream)
+
+
+async def test_unsubscribing_before_the_page_is_known_leaves_nobody_waiting() -> None:
+    @asynccontextmanager
+    async def never(context: Any, pages: Any) -> AsyncIterator[AsyncIterator[str]]:
+        await asyncio.Event().wait()
+        yield aiter([])  # type: ignore[call-overload]  # not reached
+
+    subscriptions = Subscriptions(never)
+    context: Any = SimpleNamespace()
+    waiting = asyncio.create_task(subscriptions.subscribe(context, types.SubscribeRequestParams(uri=RECENT)))
+    await asyncio.sleep(0)
+    await subscriptions.unsubscribe(context, types.UnsubscribeRequestParams(uri=RECENT))
+    assert await asyncio.wait_for(waiting, 60) == types.EmptyResult()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.domain.message import Message
 from perdure.pipeline.prompting.context_block import quote, render
 from perdure.pipeline.prompting.quoting import estimate_tokens, strip_injected
-from perdure.pipeline.retrieval.rescoring import newer_first
+from perdure.pipeline.retrieval.rescoring import newer_first, said_once
 from perdure.pipeline.retrieval.rewrite import is_self_contained, key_terms, with_history
 from perdure.pipeline.retrieval.words import word_score
 from tests.domain.test_nouns import item
@@ -132,3 +132,24 @@ def test_word_score_is_a_share(query: str, text: str) -> None:
 def test_word_score_knows_stems_and_diacritics() -> None:
     assert word_score("Łódź trains", "the train to Łódź") > 0.5 > word_score("tea", "coffee")
     assert word_score("cafe", "Café") == 1
+
+
+def test_a_fact_that_comes_before_its_message_has_its_score_and_repeats_score_no_more_than_what_precedes_them() -> None:
+    said = item(memory="Rita paints boats in Porto, beside the lighthouse", score=0.9, kind="messages")
+    said = said.with_(sources=(said.id,))
+    fact = item(memory="Rita paints boats", score=0.6, kind="facts", sources=(said.id,), explanation={"score": 0.6})
+    note = item(memory="in Porto", score=0.7, kind="notes", sources=(said.id,))
+    other = item(memory="Bo sings", score=0.5, kind="facts")
+    found = said_once([said, note, fact, other])
+    assert [(each.memory, each.score) for each in found] == [
+        (fact.memory, 0.9), (said.memory, 0.9), (other.memory, 0.5), (note.memory, 0.5),
+    ]  # fmt: skip
+    assert found[0].explanation == {"score": 0.9}
+
+
+def test_a_message_that_only_asks_is_left_out_of_a_prompt() -> None:
+    asks = item(memory="Which harbour do you mean?", score=0.9, kind="messages")
+    asks = asks.with_(sources=(asks.id,))
+    fact = item(memory="User sails", score=0.5, kind="facts")
+    assert [each.id for each in said_once([asks, fact])] == [fact.id, asks.id]
+    assert [each.id for each in said_once([asks, fact], in_prompt=True)] == [fact.id]

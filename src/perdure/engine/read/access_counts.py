@@ -123,7 +123,7 @@ class AccessCounts:
             try:
                 await self.write()
             except ClosedError:
-                return  # closing has written them
+                return  # closing has written them, or the program ends
             written = True
         if not written:
             self._rests_until = time.monotonic() + REST

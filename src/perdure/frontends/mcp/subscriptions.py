@@ -141,7 +141,8 @@ class Subscriptions:
             raise MCPError(code=types.INVALID_PARAMS, message=f"a client may follow {MOST_PAGES} resources")
         if page not in self._followed:
             begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._followed[page] = asyncio.create_task(self._follow(context, page, begun))
+            following = self._followed[page] = asyncio.create_task(self._follow(context, page, begun))
+            following.add_done_callback(lambda _: _settle(begun))
             with told_as_protocol_errors(uri=page):
                 await begun
         return types.EmptyResult()
@@ -172,6 +173,12 @@ class Subscriptions:
                 begun.set_exception(error)
             else:
                 logger.exception("a page is no longer followed")
+
+
+def _settle(begun: asyncio.Future[None]) -> None:
+    """End the wait for a page that was unsubscribed before its text was known."""
+    if not begun.done():
+        begun.set_result(None)
 
 
 async def _tell(changed: AsyncIterator[str], bus: InMemorySubscriptionBus, stream: ListenHandler) -> None:

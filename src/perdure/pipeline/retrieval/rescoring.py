@@ -357,17 +357,17 @@ def _statements(text: str) -> list[str]:
     ]
 
 
-def says_whole(items: Sequence[MemoryItem], message: MemoryItem, share: float = SAYS_WHOLE) -> bool:
-    """Whether facts and notes hold this share of a message's words that have a topic, by default nearly all."""
+def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
+    """Whether facts and notes hold nearly all words of a message that have a topic."""
     told = _topics(message.memory)
     held: set[str] = set().union(*(_topics(item.memory) for item in items))
-    return len(told & held) >= share * len(told)
+    return len(told & held) >= SAYS_WHOLE * len(told)
 
 
 def is_told_by(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
-    """Whether what was read out of a message says half of it or more: in a prompt the rest is not worth its tokens."""
+    """Whether what was read out of a message says it whole."""
     read_out = [item for item in items if message.id in item.sources]
-    return bool(read_out) and says_whole(read_out, message, 0.5)
+    return bool(read_out) and says_whole(read_out, message)
 
 
 def _read_out(items: Iterable[MemoryItem]) -> dict[str, list[MemoryItem]]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.domain.errors import ScopeError
+from perdure.domain.errors import InvalidInputError, ScopeError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption
 from perdure.frontends.cli.options import PathOption, folder
@@ -88,7 +88,9 @@ def _age_seconds() -> float:
 def _answered(place: Path, scope: Scope, until: float, client: str, called: str | None) -> str:
     from perdure.frontends.hooks.client import run_hook
 
+    if client not in DIALECTS:
+        raise InvalidInputError(f"--client must be one of {', '.join(DIALECTS)}, not {client!r}", field="client")
     if not (scope.user_id or scope.agent_id or scope.run_id):
         raise ScopeError
     event = read_event(sys.stdin.buffer.read().decode("utf-8", "replace"), client, called)
-    return "" if event is None else run_hook(event, place, scope.given(), until)
+    return DIALECTS[client].nothing if event is None else run_hook(event, place, scope.given(), until)
