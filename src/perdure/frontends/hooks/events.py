@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Name = Literal["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"]
+AS_HERE: Mapping[str, Name] = {name: name for name in get_args(Name)}
+"""The events of a client that calls them what they are called here."""
 LONGEST_TEXT = 20_000
 """Characters of a prompt or an answer that are learned; the rest is a paste."""
 FORGETS_CONTEXT = ("startup", "clear", "compact", "")
@@ -38,22 +40,8 @@ class Dialect:
 
 
 DIALECTS = {
-    "claude-code": Dialect(
-        events={
-            "SessionStart": "SessionStart",
-            "UserPromptSubmit": "UserPromptSubmit",
-            "Stop": "Stop",
-            "SessionEnd": "SessionEnd",
-        }
-    ),
-    "codex": Dialect(
-        events={
-            "SessionStart": "SessionStart",
-            "UserPromptSubmit": "UserPromptSubmit",
-            "Stop": "Stop",
-            "SessionEnd": "SessionEnd",
-        }
-    ),
+    "claude-code": Dialect(events=AS_HERE),
+    "codex": Dialect(events=AS_HERE),
     "gemini-cli": Dialect(
         events={
             "SessionStart": "SessionStart",

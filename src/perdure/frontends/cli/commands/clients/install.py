@@ -165,7 +165,7 @@ def install(
     edits = [_server_edit(found, scope, server)]
     if hooks:
         hook = hook if client == "claude-code" else [*hook, "--client", client]
-        more = _hooks_edit(HOOKS[client], scope, hook)
+        more = _hooks_edit(client, scope, hook)
         edits = [edits[0].with_more(more)] if more.file == edits[0].file else [edits[0], more]
     if show:
         _show(client, edits, server, as_json)
@@ -324,11 +324,10 @@ def _changed(data: dict[str, Any], key: str, entry: Entry | None) -> dict[str, A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookForm:
-    """Where a client keeps its hooks, by which events it runs them, and the form of an entry for one command line."""
+    """Where a client keeps its hooks, and the form of an entry for one command line."""
 
     user: str
     project: str
-    events: tuple[str, ...]
     entry: Callable[[str], Entry]
     head: Entry = field(default_factory=dict)
     """What else the file has to have."""
@@ -353,43 +352,39 @@ HOOKS = {
     "claude-code": HookForm(
         user=".claude/settings.json",
         project=".claude/settings.json",
-        events=tuple(EVENTS),
         entry=_grouped(HOOK_SECONDS),
         folder=CLAUDE_FOLDER,
     ),
     "codex": HookForm(
         user=".codex/hooks.json",
         project=".codex/hooks.json",
-        events=tuple(DIALECTS["codex"].events),
         entry=_grouped(3),  # the most that Codex gives the end of a session
         folder="CODEX_HOME",
     ),
     "gemini-cli": HookForm(
         user=".gemini/settings.json",
         project=".gemini/settings.json",
-        events=tuple(DIALECTS["gemini-cli"].events),
         entry=_grouped(HOOK_SECONDS * 1000),  # milliseconds there
     ),
     "cursor": HookForm(
         user=".cursor/hooks.json",
         project=".cursor/hooks.json",
-        events=tuple(DIALECTS["cursor"].events),
         entry=lambda line: {"command": line},
         head={"version": 1},
     ),
     "copilot-cli": HookForm(
         user=".copilot/hooks/perdure.json",
         project=".github/hooks/perdure.json",
-        events=tuple(DIALECTS["copilot-cli"].events),
         entry=lambda line: {"type": "command", "bash": line, "timeoutSec": HOOK_SECONDS},
         head={"version": 1},
         is_told=True,
     ),
 }
-"""Clients with hooks, in the forms that they publish (docs/hooks.md)."""
+"""Clients with hooks; docs/hooks.md says where the forms come from, and which were tried."""
 
 
-def _hooks_edit(form: HookForm, scope: str, command: list[str]) -> Edit:
+def _hooks_edit(client: str, scope: str, command: list[str]) -> Edit:
+    form, names = HOOKS[client], tuple(DIALECTS[client].events)
     file = form.file(scope)
 
     def line_for(event: str) -> str:
@@ -406,13 +401,13 @@ def _hooks_edit(form: HookForm, scope: str, command: list[str]) -> Edit:
         held = data.get("hooks", {})
         if not isinstance(held, dict):
             raise PerdureError(f"hooks in {file} are no table of lists: correct it; nothing was changed")
-        if not all(isinstance(held.get(event, []), list) for event in form.events):
+        if not all(isinstance(held.get(event, []), list) for event in names):
             raise PerdureError(f"hooks in {file} are no table of lists: correct it; nothing was changed")
         events: dict[str, Any] = dict(held)
-        for event in form.events:
+        for event in names:
             ours = [form.entry(line_for(event))] if add else []
             events[event] = [*(each for each in held.get(event, []) if not is_ours(each)), *ours]
-        kept = {name: groups for name, groups in events.items() if groups or name not in form.events}
+        kept = {name: groups for name, groups in events.items() if groups or name not in names}
         found = {**(form.head if add else {}), **data, "hooks": kept}
         if not kept:
             del found["hooks"]
@@ -420,7 +415,7 @@ def _hooks_edit(form: HookForm, scope: str, command: list[str]) -> Edit:
 
     def has(text: str) -> bool:
         held = parse_json(text).get("hooks")
-        lists = [held.get(event) for event in form.events] if isinstance(held, dict) else []
+        lists = [held.get(event) for event in names] if isinstance(held, dict) else []
         return any(is_ours(each) for groups in lists if isinstance(groups, list) for each in groups)
 
     return Edit(file, lambda text: edited(text, True), lambda text: edited(text, False), has)
