@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from perdure.domain.errors import PerdureError
 from perdure.frontends.cli.commands.clients.install import CLIENTS, HOOKS, Client
 from perdure.frontends.cli.commands.clients.settings_text import BACKUP, NAME, Edit, json_put, json_take, parse_json
+from perdure.frontends.hooks.events import DIALECTS
 from tests.frontends.cli.runs import Ran, perdure
 
 SERVERS = {"other": {"command": "npx", "args": ["-y", "other"]}}
@@ -393,21 +394,21 @@ def test_entries_equal_those_of_add_mcp(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", HOOKS)
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_hooks_of_a_client_come_with_its_server_and_go_with_it(home: Path, name: str, scope: str) -> None:
-    form = HOOKS[name]
+    form, events = HOOKS[name], tuple(DIALECTS[name].events)
     file = (home if scope == "user" else home.parent / "project") / (form.user if scope == "user" else form.project)
     file.parent.mkdir(parents=True, exist_ok=True)
-    before = json.dumps({**form.head, "hooks": {form.events[2]: [form.entry("say done")], "another": [{"x": 1}]}})
+    before = json.dumps({**form.head, "hooks": {events[2]: [form.entry("say done")], "another": [{"x": 1}]}})
     file.write_text(before, encoding="utf-8")
     for _ in range(2):
         install(name, "--hooks", "--user-id", "ana", "--scope", scope)
     held = json.loads(file.read_text(encoding="utf-8"))
     assert {event: len(each) for event, each in held["hooks"].items()} == {
-        **dict.fromkeys(form.events, 1), form.events[2]: 2, "another": 1,
+        **dict.fromkeys(events, 1), events[2]: 2, "another": 1,
     }  # fmt: skip
-    told = json.dumps(held["hooks"][form.events[1]])
+    told = json.dumps(held["hooks"][events[1]])
     assert "hook --user-id ana" in told
     assert ("--client" in told) == (name != "claude-code")
-    assert (f"--event {form.events[1]}" in told) == form.is_told
+    assert (f"--event {events[1]}" in told) == form.is_told
     install(name, "--hooks", "--remove", "--scope", scope)
     assert file.read_text(encoding="utf-8") == before
     file.unlink()
