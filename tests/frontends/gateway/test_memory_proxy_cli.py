@@ -63,7 +63,7 @@ def fact(folder: Path, conversation: str) -> Path:
 
 def standing(address: str, conversation: str) -> list[str]:
     """The facts of a conversation, as the server tells them."""
-    found = httpx.get(f"{address}/v1/memories", params={"run_id": conversation}).json()["results"]
+    found = httpx.get(f"{address}/v1/memories", params={"run_id": conversation}, timeout=60).json()["results"]
     return [each["memory"] for each in found]
 
 
@@ -118,7 +118,7 @@ def test_what_is_added_beside_a_running_proxy_is_told_in_the_next_request(served
 @pytest.mark.covers("A1")
 @pytest.mark.covers("A1")
 def test_health_tells_the_store_the_server_and_top_k_as_text(served: Served, model: Upstream) -> None:
-    told = httpx.get(f"{served[0]}/health").json()
+    told = httpx.get(f"{served[0]}/health", timeout=60).json()
     assert told == {"status": "ok", "memory_store": "markdown", "openai_base_url": model.url, "default_top_k": "5"}
 
 

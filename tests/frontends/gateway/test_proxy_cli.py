@@ -59,7 +59,7 @@ def answering(*arguments: str, logs: Path, env: dict[str, str] | None = None) ->
         deadline = time.monotonic() + 60
         while True:
             try:
-                if httpx.get(f"{address}/readyz").status_code == 200:
+                if httpx.get(f"{address}/readyz", timeout=60).status_code == 200:
                     break
             except httpx.TransportError:
                 pass
@@ -86,8 +86,10 @@ def test_a_client_needs_nothing_but_the_address_that_is_printed(model: Upstream,
         answer = chat(address, "Hello there")
         assert answer.status_code == 200
         assert model.last.header("authorization") == f"Bearer {SECRET}"
-        assert httpx.get(f"{address}/v1/models").json()["data"][0]["id"] == "scripted"
-        assert httpx.get(f"{address}/v1/memories", params={"user_id": "ana"}).status_code == 200, "serve's routes too"
+        assert httpx.get(f"{address}/v1/models", timeout=60).json()["data"][0]["id"] == "scripted"
+        assert httpx.get(f"{address}/v1/memories", params={"user_id": "ana"}, timeout=60).status_code == 200, (
+            "serve's routes too"
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         assert SECRET not in log.read_text()
@@ -113,7 +115,7 @@ def test_the_options_are_the_gateways_settings(model: Upstream, tmp_path: Path) 
     options = ("--default-top-k", "3", "--max-entries", "7", "--mmr-lambda", "0.5", "--recency-weight", "0.1")
     options += ("--score-threshold", "0.35", "--no-summarization", "--log-level", "debug", "--openai-api-key", SECRET)
     with proxied(tmp_path / "memory", "--openai-base-url", model.url, *options) as (process, address, log):
-        health = httpx.get(f"{address}/health").json()
+        health = httpx.get(f"{address}/health", timeout=60).json()
         assert health["default_top_k"] == "3"
         assert health["openai_base_url"] == model.url
         chat(address, "Hello there")
@@ -228,6 +230,9 @@ def test_17c1_the_proxy_answers_no_page_of_somebody_elses(tmp_path: Path, model:
             ({"Host": "evil.example"}, 421),
         ):
             for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/reset"):
-                assert httpx.post(f"{address}{path}", json=chat, headers=headers).status_code == status, (path, headers)
+                assert httpx.post(f"{address}{path}", json=chat, headers=headers, timeout=60).status_code == status, (
+                    path,
+                    headers,
+                )
         assert model.seen == []
-        assert httpx.post(f"{address}/v1/chat/completions", json=chat).status_code == 200
+        assert httpx.post(f"{address}/v1/chat/completions", json=chat, timeout=60).status_code == 200

@@ -72,9 +72,10 @@ class Client:
         """The user's memories, when there are so many and nothing waits."""
 
         def look() -> list[str]:
+            # what waits is looked at first: a turn that is learned between the two looks then shows in the second
+            waiting = [path.name for path in self.place.folder.glob("*.jsonl") if size(path)]
             with Memory(config(self.folder)) as memory:
                 found = [item.memory for item in memory.get_all(user_id=self.user, limit=1000).results]
-            waiting = [path for path in self.place.folder.glob("*.jsonl") if path.stat().st_size]
             return found if len(found) >= count and not waiting else []
 
         return eventually(look)
@@ -82,6 +83,11 @@ class Client:
 
 def config(folder: Path) -> dict[str, Any]:
     return {"path": str(folder), "embedder": {"provider": "hashed"}}
+
+
+def size(path: Path) -> int:
+    """The bytes of a file that the worker may take away meanwhile."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def eventually(look: Callable[[], Any]) -> Any:

@@ -148,12 +148,15 @@ def test_the_token_opens_nothing_else(tmp_path: Path) -> None:
         accept = {"Accept": "application/json, text/event-stream"}
 
         def status(path: str, **headers: str) -> int:
-            return httpx.post(f"{serving.url}{path}", json=body, headers={**accept, **headers}).status_code
+            return httpx.post(f"{serving.url}{path}", json=body, headers={**accept, **headers}, timeout=60).status_code
 
         assert status("/mcp", **right) == 200
         assert status("/mcp/ana", **right) == 401
         assert status("/v1/memories/search", **right) == 401
-        assert httpx.get(f"{serving.url}/v1/memories", params={"user_id": "ana"}, headers=right).status_code == 401
+        assert (
+            httpx.get(f"{serving.url}/v1/memories", params={"user_id": "ana"}, headers=right, timeout=60).status_code
+            == 401
+        )
         assert status("/mcp", **{**right, "Authorization": f"Bearer {serving.token}x"}) == 401
         for scope in (
             "",

@@ -85,12 +85,12 @@ def test_two_workers_share_one_memory_and_count_together(at: Folder) -> None:
         url = f"{server.client.base_url}"
         for _ in range(20):
             # A connection each, so that both are asked.
-            ran = httpx.get(f"{url}/v1/memories", params={"user_id": "ana"})
+            ran = httpx.get(f"{url}/v1/memories", params={"user_id": "ana"}, timeout=60)
             assert [item["memory"] for item in ran.json()["results"]] == ["User has a dog"]
         counted = 'perdure_http_requests_total{method="GET",route="/v1/memories",status="200"} 20.0'
         assert counted in server.client.get("/metrics").text
         at.ask("keys", "create", "app")
-        assert {httpx.get(f"{url}/metrics").status_code for _ in range(10)} == {401}
+        assert {httpx.get(f"{url}/metrics", timeout=60).status_code for _ in range(10)} == {401}
         assert server.stop() == 0
     started = {line["message"] for line in server.lines if line["message"].startswith("Started server process")}
     assert len(started) == 2

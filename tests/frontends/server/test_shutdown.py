@@ -36,7 +36,7 @@ def test_a_request_under_way_is_finished_and_a_new_one_is_not_taken(tmp_path: Pa
     thread.join(30)
     assert [answer.json() for answer in answers] == [{"status": "done"}]
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"{server.url}/healthz")
+        httpx.get(f"{server.url}/healthz", timeout=60)
 
 
 def write(server: Served, number: int) -> str | None:

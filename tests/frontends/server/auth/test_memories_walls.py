@@ -222,7 +222,7 @@ def test_what_removes_a_scope_must_name_it(tenants: Tenants) -> None:
 
 
 def test_a_key_that_is_not_known_is_refused_by_name(tenants: Tenants) -> None:
-    with httpx.Client() as http, pytest.raises(ValueError, match="key"):
+    with httpx.Client(timeout=60) as http, pytest.raises(ValueError, match="key"):
         MemoryClient(api_key=uuid.uuid4().hex, host=tenants.server.url, client=http)
     assert tenants.server.client.get("/v1/stats/").status_code == 401
     assert tenants.server.client.get("/v1/memories/", params={"user_id": "ana"}).status_code == 401
