@@ -318,7 +318,7 @@ class MemoryConfig(BaseModel):
         description="How the llm curator decides: about all facts in one call, in one call a fact, or never updating",
     )
     episodes: Literal["words", "notes", "keep", "search", "off"] = Field(
-        "notes",
+        "words",
         description="What becomes of messages: stored, with their sentences that no fact says as notes, and searched "
         "(`words`); stored, with notes (`notes`); stored (`keep`); stored and searched, without notes (`search`); not "
         "stored (`off`)",
