@@ -126,7 +126,7 @@ class WordTable:
                 added[: len(there)] = np.clip(np.einsum("ij,j->i", there, vector), 0, 1)
                 known = added if known is None else np.concatenate((known, added))
                 self._asked[word] = known
-                while len(self._asked) > 1 and len(self._asked) * known.nbytes > ASKED_BYTES:
-                    self._asked.popitem(last=False)
-            self._asked.move_to_end(word)
+            self._asked.move_to_end(word)  # before others go: the longest unused may be this one, which has grown
+            while len(self._asked) > 1 and len(self._asked) * known.nbytes > ASKED_BYTES:
+                self._asked.popitem(last=False)
             return known
