@@ -320,8 +320,8 @@ def said_once(
             told = [each for each in standing if each.id in ordered]
             if ordered and not (told and says_whole(told, item)):
                 ordered[item.id] = item
-        elif len(_statements(item.memory)) > 1:
-            ordered[item.id] = item
+        elif len(_statements(item.memory)) > 1:  # nothing holds of what was read out of it
+            last[item.id] = item
         else:
             last.update((each.id, each) for each in of_it if each.id not in past)
     last = {id: item for id, item in last.items() if id not in ordered and not (in_prompt and item.is_said)}
