@@ -250,6 +250,22 @@ def test_rollback_shows_what_was_hidden_since_and_nothing_else(memory: Memory) -
     assert texts(memory) == []
 
 
+def test_a_message_stays_hidden_until_all_that_was_deleted_of_it_is_back(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED)
+    memory.add("My locker code is 4471. My dog is called Rex.", **ANA)
+    code, dog = (next(item for item in memory.get_all(**ANA).results if word in item.memory) for word in ("44", "Rex"))
+    for item in (code, dog):
+        memory.delete(item.id)
+
+    def undone(id: str) -> int:
+        """How many messages a search finds once the deletion is taken back."""
+        memory.undo(memory.history(id)[-1].id)
+        return len(memory.search("locker", filters={"kind": "messages"}, **ANA).results)
+
+    assert undone(code.id) == 0, "the message tells of the dog, which is still deleted"
+    assert undone(dog.id) == 1
+
+
 def test_forgetting_by_id_takes_searched_messages(open_memory: Open, folder: Path) -> None:
     memory = open_memory(embedder=HASHED, episodes="search")
     id = memory.add("My password is Xylophone", **ANA).results[0].id

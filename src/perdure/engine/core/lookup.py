@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from perdure.domain.errors import NotFoundError
@@ -105,6 +105,28 @@ async def taken_in_by(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scope
     replaced = list(dict.fromkeys(str(row.payload["version_of"]) for row in rows if "version_of" in row.payload))
     standing = {row.id for row in await kernel.store.get_many(kernel.collection, replaced)}
     return [id for id in replaced if id not in standing]
+
+
+async def kept_hidden(
+    kernel: Kernel, messages: Collection[str], restored: Collection[str], scopes: Iterable[Scope], walls: Scope
+) -> set[str]:
+    """Return those of these messages that the deletion of another memory hides too, inside the access scope.
+
+    `restored` are memories that come back at the same time.
+    """
+    if not messages or kernel.ledger is None:
+        return set()
+    rows = await _naming(kernel, "sources", messages, scopes, walls, eq("state", VERSION))
+    gone = dict.fromkeys(str(row.payload["version_of"]) for row in rows if "version_of" in row.payload)
+    standing = {row.id for row in await kernel.store.get_many(kernel.collection, list(gone))}
+    found: set[str] = set()
+    for id in gone:
+        if id in standing or id in restored:
+            continue
+        deleted = [record for record in await kernel.ledger.history(id) if record.event == "DELETE"]
+        change = await kernel.ledger.event(deleted[-1].id) if deleted else None
+        found.update(() if change is None else change.hides)
+    return found.intersection(messages)
 
 
 async def _naming(

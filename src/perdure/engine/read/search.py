@@ -30,9 +30,9 @@ from perdure.pipeline.prompting.quoting import fingerprint
 from perdure.pipeline.retrieval.fusion import adaptive_threshold
 from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
 from perdure.pipeline.retrieval.rescoring import (
+    adds_to,
     blend,
     hybrid,
-    is_told_by,
     message_links,
     min_max,
     mmr,
@@ -533,11 +533,10 @@ class ReadPath:
         found = await self.find(await self.rewritten(replace(query, trusted=True, files=False), []))
         standing = [*directives, *profile]
         said = {item.id for item in standing}
-        facts = [
-            item
-            for item in (without_retold(found.results) if self._by_words else found.results)
-            if item.id not in said and not (self._by_words and item.is_said and is_told_by(standing, item))
-        ]
+        facts = [item for item in found.results if item.id not in said]
+        if self._by_words:
+            best = max((item.score or 0.0 for item in found.results), default=0.0)
+            facts = without_retold([item for item in facts if not item.is_said or adds_to(standing, item, best)])
         block = render_context(directives, profile, facts, max_tokens=max_tokens)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
         return block

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from perdure.backends.blocking import run_blocking
 from perdure.domain.clock import Clock, MonotonicClock, system_clock
-from perdure.domain.errors import ConflictError
+from perdure.domain.errors import ConflictError, NotFoundError
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import UNRESTRICTED
-from perdure.engine.core.batch import Batch, edit, new_memory
+from perdure.engine.core.batch import Batch, edit, messages_of, new_memory
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.write.provenance import INLINE_CHARACTERS
 from perdure.pipeline.curation.rules.slots import read_slots
@@ -113,8 +114,16 @@ class QuarantineReview:
 
     @guarded
     async def distrust(self, id: str, reason: str, walls: Scope = UNRESTRICTED) -> MemoryItem:
-        """Keep a memory out of prompts from now on; searches and lists still return it with the reason."""
-        return await self._mark(id, reason, walls, actor="distrust")
+        """Keep a memory out of prompts from now on; searches and lists still return it with the reason.
+
+        The messages that it came from are kept out too, since they tell the same; trusting it does not release them.
+        """
+        item = await self._mark(id, reason, walls, actor="distrust")
+        for message in messages_of(item, self._kernel.config):
+            with suppress(NotFoundError):  # not searched: deleted, or from before messages were
+                if message != id:
+                    await self._mark(message, reason, walls, actor="distrust")
+        return item
 
     async def _mark(self, id: str, reason: str | None, walls: Scope, *, actor: str) -> MemoryItem:
         return await edit(

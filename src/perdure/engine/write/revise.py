@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import UNRESTRICTED, reaches, visible
 from perdure.engine.core.batch import Batch, edit, messages_of
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import cut_from, live_row, summaries_of
+from perdure.engine.core.lookup import cut_from, kept_hidden, live_row, summaries_of
 from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
@@ -72,7 +72,7 @@ class Revise:
 
     @guarded
     async def delete(self, id: str, walls: Scope = UNRESTRICTED) -> None:
-        """Delete a memory from all current reads, with messages that say nothing else; an `undo` brings them back.
+        """Delete a memory from all current reads, with the messages that it came from; an `undo` brings them back.
 
         Its text stays as a version until it is erased.
 
@@ -149,6 +149,7 @@ class Revise:
                 )
             batch = Batch(kernel.clock)
             taken_back = _TakenBack(change, change.item.id, dict.fromkeys(change.hides, change.event == "DELETE"))
+            await self._leave_hidden([taken_back], scope)
             await self._restore(batch, taken_back, actor="undo", reason=f"takes back {change.id}", undoes=change.id)
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
@@ -164,6 +165,7 @@ class Revise:
                 line.first = change
                 line.hidden.update(dict.fromkeys(change.hides, change.event == "DELETE"))
             await self._ask_files(lines, scope, to)
+            await self._leave_hidden(lines.values(), scope)
             batch = Batch(kernel.clock)
             for line in lines.values():
                 await self._restore(batch, line, actor="rollback", reason="rollback")
@@ -188,6 +190,14 @@ class Revise:
                 moment = self._kernel.clock.tick()
                 gone = Change(id=new_id(), event="DELETE", memory_id=id, at=moment, told_at=moment, before=item)
                 lines[id] = _TakenBack(gone, id)
+
+    async def _leave_hidden(self, lines: Collection[_TakenBack], scope: Scope) -> None:
+        """Drop the messages that would be shown again, but of which another memory was deleted and stays so."""
+        restored = {line.id for line in lines if line.first.before is not None}
+        shown = {id for line in lines if line.id in restored for id, hidden in line.hidden.items() if hidden}
+        for id in await kept_hidden(self._kernel, shown, restored, [scope], UNRESTRICTED):
+            for line in lines:
+                line.hidden.pop(id, None)
 
     async def _restore(
         self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None

@@ -364,10 +364,15 @@ def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
     return len(told & held) >= SAYS_WHOLE * len(told)
 
 
-def is_told_by(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
-    """Whether what was read out of a message says it whole."""
-    read_out = [item for item in items if message.id in item.sources]
-    return bool(read_out) and says_whole(read_out, message)
+def adds_to(standing: Sequence[MemoryItem], message: MemoryItem, best: float) -> bool:
+    """Whether a message has its place in a prompt beside what stands there anyway, of which some was read out of it.
+
+    It has none if that says it whole, or if it answers less well than the best result, whose score is `best`.
+    """
+    read_out = [item for item in standing if message.id in item.sources]
+    if not read_out:
+        return True
+    return (message.score or 0.0) >= ABOUT_EQUAL * best and not says_whole(read_out, message)
 
 
 def _read_out(items: Iterable[MemoryItem]) -> dict[str, list[MemoryItem]]:
