@@ -85,6 +85,9 @@ class ProbeScores(Answer):
     found_at_limit: float
     mrr: float
     """Mean of 1 / rank of the first expected memory, 0 if it was not found."""
+    interval_at_1: tuple[float, float] | None = None
+    interval_at_limit: tuple[float, float] | None = None
+    """95 % intervals of `found_at_1` and `found_at_limit` (Wilson 1927); None without probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,11 @@ class MissedProbe(Answer):
     kind: str
     question: str
     ids: tuple[str, ...]
-    """The expected memories."""
+    """The expected memories; of `told` the message."""
     scope: Mapping[str, str]
     """The scope of the search."""
+    value: str | None = None
+    """What the message told; of `told` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +112,13 @@ class BenchReport(Answer):
     limit: int
     memories: int
     """Number of current facts in the measured scopes."""
+    messages: int
+    """Number of stored messages of users in them."""
     scopes: int
     all: ProbeScores
     kinds: dict[str, ProbeScores]
-    """The scores of the probes made from `slots` and of those made from `messages`."""
+    """The scores by what the probes were made from: values that users `told`, which measure recall; and the facts
+    themselves, by their `slots` and by their source `messages`."""
     recall_2000: float | None = None
     """Mean share of a message's facts within the first 2,000 tokens of its results; probes of `messages` only."""
     stale: int = 0
@@ -129,6 +137,11 @@ class BenchReport(Answer):
     """Milliseconds of a search without the embedding, after the scope has been loaded."""
     missed: tuple[MissedProbe, ...] = ()
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def told(self) -> ProbeScores:
+        """The scores of what users told, asked for by other words of their sentences."""
+        return self.kinds["told"]
 
     @property
     def walls_hold(self) -> bool:

@@ -55,10 +55,10 @@ def write(memory: Memory, *items: MemoryItem) -> None:
     PORTAL.call(kernel.put_rows([with_kept(point, kernel.embedding.embedder.dimension) for point in points]))
 
 
-def tell(memory: Memory, **said: str) -> None:
+def tell(memory: Memory, *, role: str = "user", **said: str) -> None:
     """Keep messages of ana's, each by its id."""
     episodes = [
-        Episode(id=id, add_id=id, position=0, role="user", content=text, told_at=MOMENT, created_at=MOMENT,
+        Episode(id=id, add_id=id, position=0, role=role, content=text, told_at=MOMENT, created_at=MOMENT,
                 scope=ANA.given(), hidden=id == "hidden")
         for id, text in said.items()
     ]  # fmt: skip
@@ -98,12 +98,13 @@ def test_what_can_be_found_what_cannot_and_what_is_there_twice(made: Memory) -> 
     assert (report.memories, report.scopes, report.preset, report.limit) == (16, 2, "best", 10)
     slots = report.kinds["slots"]
     assert (slots.probes, slots.found_at_limit) == (3, 2 / 3)
+    assert (report.messages, report.told.probes, report.told.mrr) == (2, 1, 1.0)
     messages = report.kinds["messages"]
     assert (messages.probes, messages.mrr) == (1, 1.0), (
         "what an earlier text came from, and what is hidden, is not asked"
     )
-    assert report.all.probes == 4
-    assert report.all.found_at_limit == pytest.approx(3 / 4)
+    assert report.all.probes == 5
+    assert report.all.found_at_limit == pytest.approx(4 / 5)
     assert [(miss.kind, miss.question, miss.ids, miss.scope) for miss in report.missed] == [
         ("slots", "Where does the user work?", (HIDDEN,), {"user_id": "ana"})
     ]
@@ -122,9 +123,12 @@ def test_ranks_become_shares_and_reciprocals(made: Memory) -> None:
     found = made.search("Where does the user work?", user_id="ana", limit=100).results
     rank = [item.id for item in found].index(HIDDEN) + 1
     assert rank > 1, "the decoys have more of the words"
-    assert made.bench(user_id="ana", limit=100).kinds["slots"] == ProbeScores(
+    scores = made.bench(user_id="ana", limit=100).kinds["slots"]
+    assert replace(scores, interval_at_1=None, interval_at_limit=None) == ProbeScores(
         probes=2, found_at_1=0.5, found_at_5=0.5 + 0.5 * (rank <= 5), found_at_limit=1.0, mrr=(1 + 1 / rank) / 2
     )
+    assert scores.interval_at_1 == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    assert scores.interval_at_limit == pytest.approx((0.3424, 1.0), abs=1e-4)
 
 
 def test_an_earlier_text_that_comes_is_told(made: Memory) -> None:
@@ -165,6 +169,77 @@ def test_recall_is_the_share_of_what_a_message_told(quick: Memory) -> None:
     assert quick.bench().recall_2000 == 0.5, "the other one is longer than the budget"
 
 
+# ------------------------------------------------------------------ what was told
+
+
+def test_what_was_told_and_not_kept_is_missed(quick: Memory) -> None:
+    write(quick, row(TEA, "User pays 45 euros for the kennel", sources=("kennel",)))
+    tell(quick, kennel="The kennel takes 45 euros a day.", ferry="The ferry to Kos leaves from Piraeus pier daily.")
+    report = quick.bench()
+    assert (report.messages, report.told.probes, report.told.found_at_limit) == (2, 2, 0.5)
+    (miss,) = report.missed
+    assert (miss.kind, miss.ids, miss.scope) == ("told", ("ferry",), {"user_id": "ana"})
+    assert miss.value in ("Kos", "Piraeus")
+    assert miss.value not in miss.question
+
+
+def test_the_rank_is_that_of_the_first_result_that_says_it(quick: Memory) -> None:
+    write(
+        quick,
+        row(TEA, "The kennel takes many euros a day", sources=("kennel",)),
+        row(TEA_AGAIN, "Our kennel in town takes 45 euros", sources=("kennel",)),
+    )
+    tell(quick, kennel="The kennel takes 45 euros a day.")
+    assert [item.id for item in quick.search("kennel takes euros day", user_id="ana").results] == [TEA, TEA_AGAIN]
+    told = quick.bench().told
+    assert (told.found_at_1, told.found_at_limit, told.mrr) == (0.0, 1.0, 0.5)
+    assert quick.bench(limit=1).told.found_at_limit == 0.0
+
+
+@pytest.mark.parametrize(
+    ("said", "said_by"),
+    [
+        ({"hidden": "The kennel takes 45 euros a day."}, "user"),
+        ({"question": "Does the kennel take 45 euros a day?"}, "user"),
+        ({"answer": "The kennel takes 45 euros a day."}, "assistant"),
+        ({"plain": "The kennel takes euros every day."}, "user"),
+        ({"expired": "The kennel takes 45 euros a day."}, "user"),
+    ],
+)
+def test_what_cannot_be_asked_for(quick: Memory, said: dict[str, str], said_by: str) -> None:
+    write(quick, row(TEA, "User likes tea"), row(HOME, "Kennel", sources=("expired",), expires_at=MOMENT))
+    tell(quick, role=said_by, **said)
+    assert quick.bench().told.probes == 0
+
+
+def test_a_value_that_was_changed_since_is_not_asked_for(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED)
+    memory.add("I live in Lisbon near the river.", user_id="ana")
+    assert memory.bench().told.probes == 1
+    memory.add("I moved to Porto near the river.", user_id="ana")
+    report = memory.bench()
+    assert [item.memory for item in memory.get_all(user_id="ana").results] == ["User moved to Porto near the river"]
+    assert (report.messages, report.told.probes) == (2, 1)
+
+
+@pytest.mark.parametrize(("episodes", "found"), [("words", 1.0), ("keep", 0.0)])
+def test_messages_are_found_where_they_are_searched(open_memory: Open, episodes: str, found: float) -> None:
+    memory = open_memory(embedder=HASHED, episodes=episodes)
+    memory.add("Error 4711 while reading block after block of tape", user_id="ana")
+    told = memory.bench().told
+    assert (told.probes, told.found_at_limit) == (1, found)
+
+
+def test_without_messages_that_is_said(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED, episodes="off")
+    memory.add("I live in Lisbon near the river.", user_id="ana")
+    report = memory.bench()
+    assert (report.memories, report.told.probes, report.told.interval_at_limit) == (1, 0, None)
+    assert report.warnings == [
+        'no messages of users are stored (`episodes = "off"`): what was told cannot be asked for'
+    ]
+
+
 # ------------------------------------------------------------------ walls
 
 
@@ -182,9 +257,8 @@ def test_a_scope_inside_another_is_seen_from_it(made: Memory) -> None:
     report = made.bench(user_id="ana")
     assert (report.scopes, report.foreign) == (2, 0)
     assert all(miss.scope == {"user_id": "ana"} for miss in report.missed)
-    assert made.bench(agent_id="bot").all == ProbeScores(
-        probes=1, found_at_1=1.0, found_at_5=1.0, found_at_limit=1.0, mrr=1.0
-    )
+    bot = made.bench(agent_id="bot").all
+    assert (bot.probes, bot.found_at_1, bot.mrr) == (1, 1.0, 1.0)
 
 
 def test_a_result_from_another_scope_is_counted(made: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +270,7 @@ def test_a_result_from_another_scope_is_counted(made: Memory, monkeypatch: pytes
 
     monkeypatch.setattr(ReadPath, "find", leaking)
     report = made.bench(user_id="ana")
-    assert report.foreign == report.all.probes == 3
+    assert report.foreign == report.all.probes == 4
     assert not report.walls_hold
 
 
@@ -216,7 +290,7 @@ def contents(folder: Path) -> dict[str, list[str]]:
 def test_nothing_is_changed(made: Memory, tmp_path: Path) -> None:
     before = contents(tmp_path / "memory")
     assert sum(len(lines) for lines in before.values()) > 20
-    assert made.bench().all.probes == 4
+    assert made.bench().all.probes == 5
     assert contents(tmp_path / "memory") == before
 
 
@@ -266,6 +340,8 @@ def test_without_the_ledger_values_are_asked_for_alone(made: Memory, monkeypatch
     monkeypatch.setattr(kernel_of(made), "ledger", None)
     report = made.bench()
     assert (report.kinds["slots"].probes, report.kinds["messages"].probes, report.recall_2000) == (3, 0, None)
+    assert (report.told.probes, report.messages) == (0, 0)
+    assert report.warnings == ["no messages of users are stored: what was told cannot be asked for"]
 
 
 def test_of_a_huge_scope_the_newest_are_compared(made: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +354,7 @@ def test_of_a_huge_scope_the_newest_are_compared(made: Memory, monkeypatch: pyte
 @pytest.mark.parametrize("preset", ["plain", "router", "proxy"])
 def test_other_presets_are_measured_too(made: Memory, preset: str) -> None:
     report = made.bench(preset=preset, limit=3)
-    assert (report.preset, report.limit, report.all.probes) == (preset, 3, 4)
+    assert (report.preset, report.limit, report.all.probes) == (preset, 3, 5)
     assert report.all.found_at_5 == report.all.found_at_limit
 
 
@@ -287,7 +363,7 @@ def test_progress_goes_to_the_whole(made: Memory) -> None:
     request = read_bench(kernel, scope=Scope(), probes=9, preset=None, limit=1)
     told: list[float] = []
     PORTAL.call(bench(kernel, request, told.append))
-    assert told == [0.25, 0.5, 0.75, 1.0]
+    assert told == [0.2, 0.4, 0.6, 0.8, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,15 @@ from perdure.pipeline.maintenance.probes import (
     MOST_TERMS,
     SAME_MEANING,
     Probe,
+    Statement,
     duplicate_pairs,
     folded,
     message_probes,
     question,
     sample,
     slot_probes,
+    tells,
+    told_probe,
 )
 
 ANA, BEN = Scope(user_id="ana"), Scope(user_id="ben")
@@ -45,6 +48,74 @@ def item(id: str, text: str, slots: Slots | None = None, scope: Scope = ANA, tol
 
 def home(value: str, *, polarity: bool = True, subject: str = "user") -> Slots:
     return Slots(subject, "home", value, polarity)
+
+
+# ------------------------------------------------------------------ from what was told
+
+
+def said(text: str, *names: str) -> Statement:
+    """A statement all of whose words of more than three letters have a topic."""
+    return Statement(text, [word.strip(".,") for word in text.split() if len(word.strip(".,")) > 3], names)
+
+
+@pytest.mark.parametrize(
+    ("statement", "asked", "value"),
+    [
+        (said("The kennel takes 45 euros daily"), "kennel takes euros daily", "45"),
+        (said("The exam starts on 3 May downtown"), "exam starts downtown", "3 May"),
+        (said("The exam starts on March 14th downtown"), "exam starts downtown", "March 14th"),
+        (said("The train leaves Porto station 14:30"), "train leaves Porto station", "14:30"),
+        (said("The sister of Ana Maria paints boats", "Ana Maria"), "sister paints boats", "Ana Maria"),
+        (said("The boats were painted by Ana's sister", "Ana"), "boats were painted sister", "Ana"),
+    ],
+)
+def test_a_value_is_asked_for_by_the_other_words_of_its_sentence(statement: Statement, asked: str, value: str) -> None:
+    assert told_probe("m", BEN, [statement]) == Probe("told", asked, BEN, ("m",), value=value)
+
+
+@pytest.mark.parametrize(
+    "statement", [said("The kennel takes dogs daily"), said("It is 45 miles"), said("Ana!", "Ana")]
+)
+def test_a_sentence_without_a_value_or_other_words_is_not_asked_for(statement: Statement) -> None:
+    assert told_probe("m", ANA, [statement]) is None
+
+
+def test_of_many_values_one_is_asked_for_and_it_depends_on_the_words_alone() -> None:
+    statements = [said(f"The kennel takes {number} euros daily") for number in range(20, 40)]
+    one, again = told_probe("m", ANA, statements), told_probe("n", BEN, reversed(statements))
+    assert one is not None
+    assert again is not None
+    assert (one.question, one.value) == (again.question, again.value)
+
+
+def test_a_value_that_has_changed_is_not_asked_for() -> None:
+    statement, was, now = said("The kennel takes 45 euros daily"), "Kennel takes 45 euros", "Kennel takes 50 euros"
+    assert told_probe("m", ANA, [statement], [was], [now]) is None
+    assert told_probe("m", ANA, [statement], [was], [was]) is not None, "it came back"
+    assert told_probe("m", ANA, [statement], ["Kennel takes 450 euros"], [now]) is not None, "another number has"
+
+
+@pytest.mark.parametrize(
+    ("text", "sources", "held"),
+    [
+        ("It takes 45", ("m",), True),
+        ("It takes 4.5", ("m",), False),
+        ("It takes 450", ("m",), False),
+        ("45", ("other",), False),
+        ("A kennel takes 45 a day", ("other",), True),
+        ("A kennel takes 46 a day", ("other",), False),
+        ("Kennels took him for 45", ("other",), False),
+    ],
+)
+def test_a_result_says_the_value_and_is_about_the_same(text: str, sources: tuple[str, ...], held: bool) -> None:
+    probe = Probe("told", "kennel takes euros daily", ANA, ("m",), value="45")
+    assert tells(probe, text, sources) is held
+
+
+def test_a_name_is_the_same_in_any_case_and_with_or_without_accents() -> None:
+    probe = Probe("told", "sister paints boats", ANA, ("m",), value="José María")
+    assert tells(probe, "his sister is jose maria", ("m",))
+    assert not tells(probe, "his sister is Maria José", ("m",))
 
 
 # ------------------------------------------------------------------ from slots
@@ -150,7 +221,7 @@ SCOPES = st.sampled_from([ANA, BEN, Scope(user_id="ana", agent_id="bot"), Scope(
 PROBES = st.lists(
     st.builds(
         lambda kind, scope, number: Probe(kind, f"q{number}", scope, (f"{number}",)),
-        st.sampled_from(["slots", "messages"]),
+        st.sampled_from(["told", "slots", "messages"]),
         SCOPES,
         st.integers(0, 10_000),
     ),
@@ -178,6 +249,14 @@ def test_a_sample_goes_by_the_ids_alone_and_is_spread_over_scopes(
         if place == 0 or scope != taken[place - 1].scope
     ]
     assert len(blocks) == len(set(blocks)), "a scope is asked in one go"
+
+
+def test_half_of_the_sample_is_what_was_told() -> None:
+    told, slots, messages = (
+        [Probe(kind, "q", ANA, (f"{kind}{number}",)) for number in range(50)] for kind in ("told", "slots", "messages")
+    )
+    taken = Counter(probe.kind for probe in sample([*messages, *slots, *told], 20))
+    assert taken == {"told": 10, "slots": 5, "messages": 5}
 
 
 def test_both_kinds_are_taken_alike() -> None:

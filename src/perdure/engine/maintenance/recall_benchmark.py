@@ -1,4 +1,4 @@
-"""Bench: recall measured on a store's own contents, by searching for what it contains; only reads."""
+"""Bench: recall measured on a store's own contents, by searching for what was told and what is stored; only reads."""
 
 from __future__ import annotations
 
@@ -14,27 +14,35 @@ from numpy.typing import NDArray
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.filter import all_of, eq, matches, scope_filter
+from perdure.domain.clock import iso
+from perdure.domain.filter import Condition, Moment, Or, all_of, eq, matches, scope_filter
 from perdure.domain.maintenance import BenchReport, MissedProbe, ProbeScores
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.core.access import visible
 from perdure.engine.core.embedding import Embedding
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import scan
+from perdure.engine.core.lookup import scan, scan_episodes
 from perdure.engine.read.search import CONTEXT_CANDIDATES, ReadPath
 from perdure.engine.requests import Query, read_limit, read_preset
 from perdure.pipeline.maintenance.probes import (
+    KINDS,
+    USER,
     Kind,
     Probe,
+    Statement,
     duplicate_pairs,
     folded,
     message_probes,
     sample,
     slot_probes,
+    tells,
+    told_probe,
 )
 from perdure.pipeline.prompting.quoting import estimate_tokens, fit
+from perdure.pipeline.retrieval.names import proper_nouns
 from perdure.pipeline.retrieval.presets import Preset
+from perdure.pipeline.retrieval.rescoring import statements
 from perdure.pipeline.retrieval.rewrite import key_terms
 
 # Running probes: a search for each, its result, and its time without the embedding.
@@ -125,13 +133,11 @@ class ProbeRunner:
         result = await self._read.find(query)
         seconds = time.perf_counter() - started - (self._watch.seconds - embedded)
         self.warnings.update(dict.fromkeys(result.warnings))
-        # If messages are searched too, the source message of the probe ranks first: it does not count.
-        ids = [item.id for item in result.results if item.id != probe.message]
         stale = {folded(text) for text in probe.stale}
         return ProbeAnswer(
             probe,
             scope,
-            rank=next((rank for rank, id in enumerate(ids, 1) if id in probe.gold), None),
+            rank=_rank(probe, result.results),
             coverage=result.coverage,
             seconds=seconds,
             stale=any(folded(item.memory) in stale for item in result.results),
@@ -144,6 +150,15 @@ class ProbeRunner:
         items = (await self._read.find(query)).results
         kept = {items[place].id for place in fit([estimate_tokens(item.memory) for item in items], BUDGET)}
         return sum(id in kept for id in probe.gold) / len(probe.gold)
+
+
+def _rank(probe: Probe, results: Sequence[MemoryItem]) -> int | None:
+    if probe.kind == "told":
+        found = [tells(probe, item.memory, item.sources) for item in results]
+    else:
+        # If messages are searched too, the source message of the probe ranks first: it does not count.
+        found = [item.id in probe.gold for item in results if item.id != probe.message]
+    return found.index(True) + 1 if True in found else None
 
 
 # Contents of a store for probes: facts with their earlier texts, their source messages, duplicates.
@@ -161,24 +176,31 @@ class Contents:
     earlier: dict[str, set[str]]  # earlier texts that are no longer current, by the id of the memory
     sources: dict[str, list[str]]
     """The source messages of a memory's current text, by its id; without those of earlier texts alone."""
+    ended: dict[str, set[str]]  # texts that no longer hold, by the id of a message that they were read out of
+    expired: set[str]  # ids of messages that a memory past its `expires_at` came from
 
 
 async def read_contents(kernel: Kernel, scope: Scope) -> Contents:
     """Return the facts of a scope that a search can find now; the empty scope is the whole store."""
-    facts: list[MemoryItem] = []
+    contents = Contents([], {}, {}, defaultdict(set), set())
     versions: dict[str, list[MemoryItem]] = defaultdict(list)
-    within = all_of(scope_filter(scope), eq("kind", "facts"))
     now = kernel.clock.now()
+    is_expired = Condition("expires_at", "lte", Moment(iso(now)))  # of rows of every kind: messages expire too
+    within = all_of(scope_filter(scope), Or((eq("kind", "facts"), is_expired)))
     async for points in scan(kernel, within):
         for point in points:
             item = MemoryItem.from_payload(point.payload)
+            if matches(is_expired, point.payload):
+                contents.expired.update(item.sources)
+            if item.kind == "facts" and matches(visible(scope, now=now), point.payload):
+                contents.facts.append(item)
+                continue
+            for source in item.sources:
+                contents.ended[source].add(item.memory)
             if item.state != LIVE:
                 for line in {item.version_of, item.lineage_id} - {None}:
                     versions[str(line)].append(item)
-            elif matches(visible(scope, now=now), point.payload):
-                facts.append(item)
-    contents = Contents(facts, {}, {})
-    for item in facts:
+    for item in contents.facts:
         lines = {item.id, item.lineage_id or item.id}
         before = [
             each for line in lines for each in versions.get(line, ()) if folded(each.memory) != folded(item.memory)
@@ -200,6 +222,26 @@ async def topic_words(kernel: Kernel, contents: Contents) -> dict[str, list[str]
             if not episode.hidden:
                 terms[episode.id] = key_terms(episode.content)
     return terms
+
+
+async def ask_for_told(kernel: Kernel, scope: Scope, contents: Contents) -> tuple[int, list[Probe]]:
+    """Return the number of users' messages that are stored and not hidden, and a probe for each that tells a value."""
+    current: dict[str, set[str]] = defaultdict(set)
+    for item in contents.facts:
+        for source in item.sources:
+            current[source].add(item.memory)
+    count, probes = 0, list[Probe]()
+    async for episodes in scan_episodes(kernel.ledger, scope):
+        for episode in episodes:
+            if episode.role != USER or episode.id in contents.expired:
+                continue
+            count += 1
+            told = [Statement(text, key_terms(text), proper_nouns(text)) for text in statements(episode.content)]
+            probe = told_probe(
+                episode.id, Scope(**episode.scope), told, contents.ended.get(episode.id, ()), current[episode.id]
+            )
+            probes += [] if probe is None else [probe]
+    return count, probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +274,8 @@ async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
     return Duplicates(count, tuple(shown), any(len(items) > COMPARED for items in by_scope.values()))
 
 
+STANDARD_ERRORS = 1.96  # on either side of a share, for an interval that holds it in 95 of 100 samples
+
 Progress = Callable[[float], None]  # called after each probe with the share in [0, 1] of the probes that are done
 
 
@@ -255,10 +299,11 @@ def read_bench(kernel: Kernel, *, scope: Scope, probes: int, preset: str | None,
 async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None = None) -> BenchReport:
     """Run probes for the store's contents, and report how well they were found; the backends must be open."""
     contents = await read_contents(kernel, request.scope)
+    messages, told = await ask_for_told(kernel, request.scope, contents)
     terms = await topic_words(kernel, contents)
     from_slots = slot_probes(contents.facts, contents.earlier)
     from_messages = message_probes(contents.facts, contents.sources, terms, contents.earlier)
-    probes = sample([*from_slots, *from_messages], request.probes)
+    probes = sample([*told, *from_slots, *from_messages], request.probes)
     asking = ProbeRunner(kernel, request.scope, request.limit, request.preset)
     answers = []
     for number, probe in enumerate(probes, 1):
@@ -269,7 +314,10 @@ async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None
     warnings = list(asking.warnings)
     if same.partly:
         warnings.append(f"duplicates were looked for among the newest {COMPARED} memories of each scope only")
-    of_kind: dict[Kind, list[ProbeAnswer]] = {"slots": [], "messages": []}
+    if contents.facts and not messages:
+        off = ' (`episodes = "off"`)' if kernel.config.episodes == "off" else ""
+        warnings.append(f"no messages of users are stored{off}: what was told cannot be asked for")
+    of_kind: dict[Kind, list[ProbeAnswer]] = {kind: [] for kind in KINDS}
     for answer in answers:
         of_kind[answer.probe.kind].append(answer)
     times = sorted(1_000 * answer.seconds for answer in answers)
@@ -277,6 +325,7 @@ async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None
         preset=request.preset.name,
         limit=request.limit,
         memories=len(contents.facts),
+        messages=messages,
         scopes=len({item.scope for item in contents.facts}),
         all=_scores(answers),
         kinds={kind: _scores(some) for kind, some in of_kind.items()},
@@ -290,8 +339,9 @@ async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None
         search_p50_ms=_percentile(times, 0.5),
         search_p95_ms=_percentile(times, 0.95),
         missed=tuple(
-            MissedProbe(answer.probe.kind, answer.probe.question, answer.probe.gold, answer.scope.given())
-            for answer in answers
+            MissedProbe(kind, answer.probe.question, answer.probe.gold, answer.scope.given(), answer.probe.value)
+            for kind, some in of_kind.items()
+            for answer in some
             if answer.rank is None
         ),
         warnings=warnings,
@@ -310,7 +360,19 @@ def _scores(answers: Sequence[ProbeAnswer]) -> ProbeScores:
         found_at_5=share(5),
         found_at_limit=share(math.inf),
         mrr=_mean(0.0 if rank is None else 1 / rank for rank in ranks) or 0.0,
+        interval_at_1=_interval(share(1), len(ranks)),
+        interval_at_limit=_interval(share(math.inf), len(ranks)),
     )
+
+
+def _interval(share: float, count: int) -> tuple[float, float] | None:
+    """Return the 95 % interval of a share of so many, by Wilson's score (1927), which also holds near 0 and 1."""
+    if count == 0:
+        return None
+    spread = STANDARD_ERRORS**2 / count
+    centre = share + spread / 2
+    half = math.sqrt(spread * (share * (1 - share) + spread / 4))
+    return max(0.0, (centre - half) / (1 + spread)), min(1.0, (centre + half) / (1 + spread))
 
 
 def _mean(values: Iterable[float]) -> float | None:

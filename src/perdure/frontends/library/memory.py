@@ -461,9 +461,10 @@ class AsyncMemory(AsyncClosing):
         preset: str | None = None,
         limit: int = 10,
     ) -> BenchReport:
-        """Measure how well `search` finds the stored memories, with at most `probes` questions made from them.
+        """Measure how well `search` finds what was told and stored, with at most `probes` questions made from it.
 
-        Without a scope, each memory is searched in its own. Only reads, and needs no language model.
+        Half of the questions ask for what users told (`report.told`). Without a scope, each is asked in its own. Only
+        reads, and needs no language model.
         """
         from perdure.engine.maintenance.recall_benchmark import read_bench
 

@@ -1,4 +1,4 @@
-"""Questions and duplicates that the recall benchmark derives from a store's own memories."""
+"""Questions that the recall benchmark derives from a store's own messages and memories, and duplicates in it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.domain.text.terms import split_words
+from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import query_words, runs, split_words
+from perdure.domain.text.terms import words as stems
 from perdure.pipeline.lexicon import pairs, words
 
-Kind = Literal["slots", "messages"]  # the source of a probe
+Kind = Literal["told", "slots", "messages"]  # the source of a probe
+KINDS: tuple[Kind, ...] = get_args(Kind)
 MOST_TERMS = 8
 """Topic words of a message in a question: as many as a full question has. All words of a long message would find
 everything that came from it, by its length alone."""
 USER = "user"  # the subject of facts about the speaker
 OTHER_FORM = "What is {subject}'s {attribute}?"  # the question for an attribute without a form of its own
+LEAST_TERMS = 2  # topic words beside its value that a sentence must have: one word alone asks for too much
+SAME_MATTER = 0.5
+"""Share of a question's words that a text must have to answer it, if it does not come from the message itself."""
 T = TypeVar("T")
 
 
@@ -36,6 +42,75 @@ class Probe:
     gold: tuple[str, ...]  # ids of the expected memories, each as good as the others
     stale: frozenset[str] = frozenset()  # their earlier texts, which must not be found
     message: str | None = None  # the id of its source message
+    value: str | None = (
+        None  # what the question asks for: a result must say it; of `told` only, whose `gold` is a message
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence of a message that does not ask, with its topic words and its names, each in order."""
+
+    text: str
+    terms: Sequence[str]
+    names: Sequence[str]
+
+
+def told_probe(
+    message: str, scope: Scope, statements: Iterable[Statement], ended: Iterable[str] = (), current: Iterable[str] = ()
+) -> Probe | None:
+    """Return a question for one value that a message tells, made of the other topic words of its sentence, or None.
+
+    A value is a number, a date with a number, or a name. `ended` are the texts read out of the message that no longer
+    hold, `current` those that do: a value of the first alone has changed, and is not asked for. Which of several values
+    is asked for depends on the words alone.
+    """
+    past, present = list(ended), list(current)
+    found: list[tuple[str, str]] = []
+    for statement in statements:
+        for value in _values(statement):
+            own = set(runs(value))
+            others = [term for term in statement.terms if own.isdisjoint(runs(term))]
+            changed = any(_holds(text, value) for text in past) and not any(_holds(text, value) for text in present)
+            if len(others) >= LEAST_TERMS and not changed:
+                found.append((" ".join(_spread(others, MOST_TERMS)), value))
+    if not found:
+        return None
+    asked, value = min(found, key=lambda each: hashlib.sha256("\n".join(each).encode()).digest())
+    return Probe("told", asked, scope, (message,), value=value)
+
+
+def tells(probe: Probe, text: str, sources: Collection[str]) -> bool:
+    """Whether a text says the value of a `told` probe, and comes from its message or has enough of its other words."""
+    if probe.value is None or not _holds(text, probe.value):
+        return False
+    asked, held = query_words(probe.question), set(stems(text))
+    return probe.gold[0] in sources or sum(word in held for word in asked) >= SAME_MATTER * len(asked)
+
+
+_NUMBER = Pattern(r"(?<![\w.,:/-])\d[^\W_]*(?:[.,:/-]\d[^\W_]*)*")
+_MONTH_BEFORE = Pattern(r"([^\W\d_]+)\.?\s+\Z")
+_MONTH_AFTER = Pattern(r"\.?\s+(?:(?:of|de)\s+)?([^\W\d_]+)")
+
+
+def _values(statement: Statement) -> list[str]:
+    """Return the names of a sentence and its numbers, these with the month beside them ("3 May")."""
+    months, text = pairs("recall_months.tsv"), statement.text
+    values = dict.fromkeys(statement.names)
+    for number in _NUMBER.finditer(text):
+        start, end = number.span()
+        before, after = _MONTH_BEFORE.search(text[:start]), _MONTH_AFTER.match(text, end)
+        if after is not None and after[1].casefold() in months:
+            end = after.end()
+        elif before is not None and before[1].casefold() in months:
+            start = before.start()
+        values[text[start:end]] = None
+    return list(values)
+
+
+def _holds(text: str, value: str) -> bool:
+    """Whether a text has the words of a value side by side, without regard to case and accents."""
+    return f" {' '.join(runs(value))} " in f" {' '.join(runs(text))} "
 
 
 def slot_probes(items: Iterable[MemoryItem], earlier: Mapping[str, Collection[str]]) -> list[Probe]:
@@ -89,12 +164,16 @@ def message_probes(
 
 
 def sample(probes: Iterable[Probe], most: int) -> list[Probe]:
-    """Return at most so many probes, balanced over scopes and kinds; the same for the same store."""
+    """Return at most so many probes, balanced over scopes, half of them `told`; the same for the same store."""
     lanes: dict[Scope, dict[Kind, list[Probe]]] = {}
     for probe in sorted(probes, key=_digest):
-        lanes.setdefault(probe.scope, {"slots": [], "messages": []})[probe.kind].append(probe)
-    in_order = [_in_turns(list(lanes[scope].values())) for scope in sorted(lanes, key=_scope_key)]
+        lanes.setdefault(probe.scope, {kind: [] for kind in KINDS})[probe.kind].append(probe)
+    in_order = [_half_told(**lanes[scope]) for scope in sorted(lanes, key=_scope_key)]
     return sorted(_in_turns(in_order)[:most], key=lambda probe: _scope_key(probe.scope))
+
+
+def _half_told(*, told: Sequence[Probe], slots: Sequence[Probe], messages: Sequence[Probe]) -> list[Probe]:
+    return _in_turns([told, _in_turns([slots, messages])])
 
 
 def _in_turns(lanes: Sequence[Sequence[T]]) -> list[T]:

@@ -320,7 +320,7 @@ def said_once(
             told = [each for each in standing if each.id in ordered]
             if ordered and not (told and says_whole(told, item)):
                 ordered[item.id] = item
-        elif len(_statements(item.memory)) > 1:  # nothing holds of what was read out of it
+        elif len(statements(item.memory)) > 1:  # nothing holds of what was read out of it
             last[item.id] = item
         else:
             last.update((each.id, each) for each in of_it if each.id not in past)
@@ -344,10 +344,10 @@ def _scored(item: MemoryItem, score: float) -> MemoryItem:
 
 def only_asks(text: str) -> bool:
     """Whether each sentence of a text is a question or too short to say much ("Nice! And then?")."""
-    return any(mark in text for mark in QUESTION_MARKS) and not _statements(text)
+    return any(mark in text for mark in QUESTION_MARKS) and not statements(text)
 
 
-def _statements(text: str) -> list[str]:
+def statements(text: str) -> list[str]:
     """Return the sentences of a text that ask nothing and have some length."""
     sentences = (sentence.strip() for sentence in SENTENCE_END.split(text))
     return [
