@@ -10,7 +10,7 @@ from pydantic import Field
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import ErasureReport
-from perdure.domain.memory import TRUSTED, MemoryItem
+from perdure.domain.memory import TRUSTED, MemoryItem, oldest_first
 from perdure.frontends.mcp.answers import Changed, Changes, Known, Named, Recorded
 from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
@@ -138,13 +138,14 @@ class RecallArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=50, description="most results")] = 8
     as_of: str | None = Field(None, description="ISO time: what was known then")
     include_past: bool = Field(False, description="also what no longer holds")
+    order: Literal["score", "time"] = Field("score", description="best first, or oldest first")
     max_tokens: Budget = 1500
 
 
 class Recalled(ToolAnswer):
     """Answer of recall."""
 
-    results: list[Known] = Field(description="best first")
+    results: list[Known] = Field(description="in the asked order")
     coverage: float = Field(description="0 to 1")
     held_back: int = Field(description="older texts, left out")
     note: str | None = Field(None, description="how to read it")
@@ -155,7 +156,7 @@ async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
     found = await call.memory.search(
         given.query, limit=given.limit, as_of=given.as_of, include_past=given.include_past, filters=TRUSTED
     )
-    kept = within_tokens(found.results, given.max_tokens)
+    kept = within_tokens(found.results, given.max_tokens)  # the best ones, however they are ordered
     notes = list(found.warnings)
     if not found.results:
         notes.append("nothing is known about this")
@@ -164,7 +165,7 @@ async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
     if left_out := len(found.results) - len(kept):
         notes.append(f"{left_out} more did not fit into max_tokens")
     return Recalled(
-        results=[Known.of(item) for item in kept],
+        results=[Known.of(item) for item in (oldest_first(kept) if given.order == "time" else kept)],
         coverage=round(found.coverage, 3),
         held_back=found.held_back,
         note="; ".join(notes) or None,
