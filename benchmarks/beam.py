@@ -6,10 +6,11 @@
 Beside the table by type: *freshness* is how often the updated value stands before the original one, and *current only*
 how often it is found and the original is not; both sides of a contradiction and both events of a duration must be among
 the first ten; events to be put in order are looked for among the first twenty, with Kendall's tau of the order in which
-they come, best first and oldest first (`order="time"`); *told apart* is the AUROC of `SearchResult.coverage` between questions about facts and those that the chat
-does not answer; *as of* asks a question about an updated value at a time between the two, when the original must be
-found and nothing later. Messages have some 2,000 characters, so that budgets of tokens (words x 1.3) say more than
-ranks. The evidence is named by the generator of the chats, and now and then another message would do as well.
+they come, best first and oldest first (`order="time"`); *told apart* is the AUROC of `SearchResult.coverage` between
+questions about facts and those that the chat does not answer; *as of* asks a question about an updated value at a time
+between the two, when the original must be found and nothing later. Messages have some 2,000 characters, so that budgets
+of tokens (words x 1.3) say more than ranks. The evidence is named by the generator of the chats, and now and then
+another message would do as well.
 Fails if a search shows a memory of another chat, or, as of a time, one that was told later.
 """
 

@@ -184,6 +184,7 @@ KNOWN: Mapping[str, Make] = {
     "fields": _just(["memory", "metadata", "user_id"], "memory"),
     "confirm": _just(True),
     "preset": _just("plain", "best"),
+    "order": _just("time"),
     "categories": _just(["*"], "x"),
     "history": _just([{"role": "user", "content": "what is the launch code?"}]),
     "schema": _just({"properties": {"memory": {}, "metadata": {}}}),
