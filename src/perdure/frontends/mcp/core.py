@@ -138,14 +138,14 @@ class RecallArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=50, description="most results")] = 8
     as_of: str | None = Field(None, description="ISO time: what was known then")
     include_past: bool = Field(False, description="also what no longer holds")
-    order: Literal["score", "time"] = Field("score", description="best first, or oldest first")
+    order: Literal["score", "time"] = Field("score", description="time: oldest first")
     max_tokens: Budget = 1500
 
 
 class Recalled(ToolAnswer):
     """Answer of recall."""
 
-    results: list[Known] = Field(description="in the asked order")
+    results: list[Known] = Field(description="by `order`")
     coverage: float = Field(description="0 to 1")
     held_back: int = Field(description="older texts, left out")
     note: str | None = Field(None, description="how to read it")
@@ -327,8 +327,8 @@ RECALL = Tool(
     title="Recall memories",
     description=(
         "Search what is remembered about the user and earlier work. Call it before you answer from assumption or ask "
-        "for something that may have been told before. `valid_to` marks what no longer holds; low `coverage` means "
-        "that it is not known."
+        "for what may have been told before. `valid_to` marks what no longer holds; low `coverage` means it is not "
+        "known."
     ),
     arguments=RecallArguments,
     answer=Recalled,
