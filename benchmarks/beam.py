@@ -6,10 +6,11 @@
 Beside the table by type: *freshness* is how often the updated value stands before the original one, and *current only*
 how often it is found and the original is not; both sides of a contradiction and both events of a duration must be among
 the first ten; events to be put in order are looked for among the first twenty, with Kendall's tau of the order in which
-they come; *told apart* is the AUROC of `SearchResult.coverage` between questions about facts and those that the chat
-does not answer; *as of* asks a question about an updated value at a time between the two, when the original must be
-found and nothing later. Messages have some 2,000 characters, so that budgets of tokens (words x 1.3) say more than
-ranks. The evidence is named by the generator of the chats, and now and then another message would do as well.
+they come, best first and oldest first (`order="time"`); *told apart* is the AUROC of `SearchResult.coverage` between
+questions about facts and those that the chat does not answer; *as of* asks a question about an updated value at a time
+between the two, when the original must be found and nothing later. Messages have some 2,000 characters, so that budgets
+of tokens (words x 1.3) say more than ranks. The evidence is named by the generator of the chats, and now and then
+another message would do as well.
 Fails if a search shows a memory of another chat, or, as of a time, one that was told later.
 """
 
@@ -22,6 +23,7 @@ from datetime import datetime
 
 from recall_data import Conversation, Question, read_beam  # these lie beside this file
 from recall_metrics import (
+    Ranking,
     Scored,
     apart_target,
     best_rank,
@@ -41,6 +43,7 @@ MODES = ("turns", "rules")
 FACTUAL = ("information_extraction", "knowledge_update", "multi_session_reasoning", "temporal_reasoning")
 """Types whose questions ask for a fact, as those of `abstention` do."""
 PAIR_CUT, ORDER_CUT = 10, 20
+Groups = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,22 @@ def between(conversation: Conversation, question: Question) -> datetime | None:
     return max(old) + (min(new) - max(old)) / 2 if old and new and max(old) < min(new) else None
 
 
+def timelines(loaded: Loaded, scored: Sequence[Scored]) -> list[tuple[Ranking, Groups]]:
+    """The twenty results of every question of order, oldest first, with the events."""
+    found = []
+    for each in scored:
+        if each.question.groups:
+            answer = loaded.ask(each.conversation, each.question, ORDER_CUT, order="time")
+            found.append(([result.turns for result in answer.results], each.question.groups))
+    return found
+
+
 def findings(loaded: Loaded, scored: Sequence[Scored], limit: int) -> Findings:
     """The figures of each type that a table of recall does not show, and what stands against the targets."""
     updates = [(each, each.question.pair) for each in scored if each.question.category == "knowledge_update"]
     updated = [(each.ranking, *pair) for each, pair in updates if pair is not None]
     ordered = [(each.ranking, each.question.groups) for each in scored if each.question.groups]
+    oldest_first = timelines(loaded, scored)
     factual = [each for each in scored if each.question.category in FACTUAL]
     seen = past(loaded, scored, limit)
     targets = [
@@ -98,6 +112,8 @@ def findings(loaded: Loaded, scored: Sequence[Scored], limit: int) -> Findings:
         "both events of a duration": both(scored, "temporal_reasoning"),
         "events to be ordered, first 20": mean([group_coverage(*each, ORDER_CUT) for each in ordered]),
         "their order (Kendall's tau)": mean([kendall_tau(*each, ORDER_CUT) for each in ordered]),
+        "oldest first: events, first 20": mean([group_coverage(*each, ORDER_CUT) for each in oldest_first]),
+        "oldest first: their order (tau)": mean([kendall_tau(*each, ORDER_CUT) for each in oldest_first]),
         "as of: later messages seen": seen.later_seen,
     }
     if loaded.mode == "rules":

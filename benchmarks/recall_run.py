@@ -127,7 +127,14 @@ class Loaded:
         self._remember(note)
         return note
 
-    def ask(self, conversation: Conversation, question: Question, limit: int, as_of: datetime | None = None) -> Answer:
+    def ask(
+        self,
+        conversation: Conversation,
+        question: Question,
+        limit: int,
+        as_of: datetime | None = None,
+        order: str = "score",
+    ) -> Answer:
         """Search one conversation; "last week" in the question is meant from when it was asked, where that is known."""
         moment = time.perf_counter()
         self.memory.embedder.embed(question.text)
@@ -140,6 +147,7 @@ class Loaded:
             as_of=as_of,
             preset=self.preset,
             reference_time=question.asked_at,
+            order=order,
         )
         seconds = time.perf_counter() - moment - embedding
         return Answer([self._result(item, conversation) for item in found.results], found.coverage, seconds)

@@ -358,6 +358,8 @@ def test_beam_finds_the_original_as_of_a_time_before_the_update(
     targets = {target["name"]: target for target in told["targets"]}
     assert targets["as of: the original is found"]["value"] == 1.0 and targets["freshness"]["n"] == 2
     assert told["figures"]["events to be ordered, first 20"] == 1.0
+    assert told["figures"]["oldest first: events, first 20"] == 1.0
+    assert told["figures"]["oldest first: their order (tau)"] == -1.0, "the data names the later event first"
 
 
 def test_longmemeval_is_scored_by_sessions_too(

@@ -13,6 +13,7 @@ from perdure.domain.text.readable import invalid
 Clock = Callable[[], datetime]  # a function that returns the current time as an aware UTC datetime
 SKEW = timedelta(hours=1)  # the greatest difference between the clocks of several machines that counts as normal
 EARLIEST = datetime.min.replace(tzinfo=UTC)  # the earliest time that perdure represents
+LATEST = datetime.max.replace(tzinfo=UTC)  # the latest one
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?(?:Z|z|[+-]\d{2}:?\d{2}))?)?")
 
 

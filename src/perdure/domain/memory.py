@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
 from typing import Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
+from perdure.domain.clock import LATEST, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import check_unicode, invalid
@@ -332,6 +334,21 @@ class MemoryItem(Answer):
         if self.messages is not None:
             dump["messages"] = [dict(message) for message in self.messages]
         return dump
+
+
+def oldest_first(items: Iterable[MemoryItem]) -> list[MemoryItem]:
+    """Return the items by the time that they are about (`valid_from`), else by when they were told.
+
+    Equal times go by when they were told, then by when they were stored, then by place in the conversation; what is
+    equal in all of that keeps its order. Items without a readable time come last.
+    """
+    return sorted(items, key=_age_key)
+
+
+def _age_key(item: MemoryItem) -> tuple[datetime, datetime, str, int]:
+    told = read_moment(item.told_at) or LATEST
+    begun = None if item.valid_from is None else read_moment(item.valid_from)
+    return begun or told, told, item.created_at, item.position or 0
 
 
 _NOT_STORED = {"scope", "slots", "tags", "score", "similarity", "explanation", "messages"}

@@ -35,6 +35,8 @@ Filters = Mapping[str, Any]  # a caller's filter expression
 MAX_LIMIT = 2**31 - 1
 """Greater limits are reduced to this: no scope has as many memories, and every store can count that far."""
 DEEPEST = 3  # maximum number of edges to a neighbour
+ORDERS = ("score", "time")
+"""The orders of results: best first, or oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Query:
     """The time that "last week" in the question is relative to; default the clock."""
     meaning: str | None = None  # the text to embed in place of the question, for a search by a made-up answer
     time_window: Window | None = None  # the period to use instead of the one in the question
+    order: str = "score"  # one of ORDERS; the results are the same ones
 
     @property
     def reads_past(self) -> bool:
@@ -92,6 +95,7 @@ class SearchOptions:
     hydrate: bool = False
     reference_time: Moment | None = None
     time_window: TimeWindow | None = None
+    order: str = "score"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +308,7 @@ def read_query(kernel: Kernel, query: str, scope: Scope, options: SearchOptions)
         if options.reference_time is None
         else parse_moment(options.reference_time, "reference_time"),
         time_window=None if options.time_window is None else read_window(options.time_window),
+        order=read_one_of(options.order, ORDERS, "order"),
     )
 
 

@@ -339,4 +339,4 @@ def test_what_is_no_id_is_not_found(quick: Memory) -> None:
 def test_it_takes_every_argument_that_may_keep_a_memory_back() -> None:
     taken = set(inspect.signature(Memory.why_not).parameters)
     given = set(inspect.signature(Memory.search).parameters)
-    assert given - taken == {"rerank", "explain", "hydrate"}
+    assert given - taken == {"rerank", "explain", "hydrate", "order"}

@@ -93,6 +93,7 @@ def test_without_a_scope_the_text_of_the_error_and_status_2(at: Folder, argument
         (("search", "x", "--user-id", "ana", "--limit", "0"), "limit must be"),
         (("search", "x", "--user-id", "ana", "--limit", "many"), "--limit"),
         (("search", "x", "--user-id", "ana", "--threshold", "7"), "threshold must be"),
+        (("search", "x", "--user-id", "ana", "--order", "age"), "order must be one of score, time"),
         (("search", "x", "--user-id", "ana", "--filter", '{"a": {"like": 1}}'), "like"),
         (("list", "--user-id", "ana", "--cursor", "nonsense"), "cursor"),
         (("list", "--user-id", "ana", "--as-of", "soon"), "as_of must be"),
@@ -184,6 +185,14 @@ def test_lists_go_on_from_a_cursor(at: Folder) -> None:
     second = at.ask("list", "--user-id", "ana", "--limit", "2", "--cursor", first["next_cursor"])
     assert [item["memory"] for item in first["results"] + second["results"]] == ["note 0", "note 1", "note 2"]
     assert second["next_cursor"] is None
+
+
+def test_results_come_oldest_first_on_request(at: Folder) -> None:
+    for text, day in (("the ferry to Hvar", "2026-01-02"), ("the ferry", "2026-01-01")):
+        at.ask("add", text, "--user-id", "ana", "--no-infer", "--timestamp", day)
+    ask = ("search", "the ferry to Hvar", "--user-id", "ana")
+    assert [item["memory"] for item in at.ask(*ask)["results"]] == ["the ferry to Hvar", "the ferry"]
+    assert [item["memory"] for item in at.ask(*ask, "--order", "time")["results"]] == ["the ferry", "the ferry to Hvar"]
 
 
 def test_times_and_types_are_passed_on(at: Folder) -> None:

@@ -106,6 +106,19 @@ def test_search_ranks_and_asks_no_model(model: Upstream, tmp_path: Path) -> None
     assert model.seen == []
 
 
+def test_a_search_shows_the_same_entries_oldest_first(model: Upstream, tmp_path: Path) -> None:
+    async def work(client: MemoryClient) -> None:
+        for text in ("I like tea.", "My cat is called Miso.", "I like green tea from Uji."):
+            await client.add(text)
+        best = await client.search("do I like green tea from Uji?", score_threshold=0.0)
+        timeline = await client.search("do I like green tea from Uji?", score_threshold=0.0, order="time")
+        times = [hit["created_at"] for hit in timeline]
+        assert times == sorted(times) != [hit["created_at"] for hit in best]
+        assert {hit["content"] for hit in timeline} == {hit["content"] for hit in best}
+
+    with_client(model, tmp_path, work)
+
+
 @pytest.mark.covers("K11")
 @pytest.mark.covers("K2", "K11")
 def test_add_extracts_and_reconciles_and_no_chat_is_asked_for(model: Upstream, tmp_path: Path) -> None:
@@ -298,6 +311,7 @@ def test_an_unknown_model_of_the_server_takes_its_dimension(tmp_path: Path) -> N
         lambda client: client.add(" "),
         lambda client: client.search("tea", top_k=0),
         lambda client: client.search("tea", recency_weight=2),
+        lambda client: client.search("tea", order="age"),
         lambda client: client.search("tea", "x" * 2000),
     ],
 )

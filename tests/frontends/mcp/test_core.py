@@ -130,6 +130,20 @@ async def test_an_answer_keeps_to_its_budget_and_says_what_it_leaves_out(tmp_pat
         assert found == {"results": [], "coverage": 0.0, "held_back": 0, "note": "nothing is known about this"}
 
 
+async def test_the_best_are_shown_oldest_first(tmp_path: Path) -> None:
+    day = "2026-03-0{}T00:00:00Z".format
+    with Memory(_config(tmp_path)) as memory:
+        for number, text in ((1, "the ferry"), (2, "the ferry to Hvar was late"), (3, "the ferry to Hvar")):
+            memory.add(text, infer=False, timestamp=day(number), user_id="ana")
+    async with client_of(tmp_path) as client:
+        query = "the ferry to Hvar was late"
+        best = [query, "the ferry to Hvar", "the ferry"]
+        assert await texts(client, query) == best
+        assert await texts(client, query, order="time") == ["the ferry", query, "the ferry to Hvar"]
+        assert await texts(client, query, order="time", max_tokens=100) == best[:2], "a budget leaves out the worst"
+        assert (await refused(client, "recall", query="x", order="age"))["field"] == "order"
+
+
 async def test_as_of_and_past(tmp_path: Path) -> None:
     async with client_of(tmp_path) as client:
         (told,) = (await ask(client, "remember", facts=["User lives in Lisbon"]))["results"]

@@ -125,7 +125,7 @@ KNOWN: Mapping[str, Make] = {
     "memory_context": _context,
     "memory_config": _just({"similarity_threshold": 0}, {"retrieval_limit": 100, "similarity_threshold": 0}),
     "model": _just("scripted"),
-    "order": _just("asc", "desc"),
+    "order": _just("asc", "desc", "score", "time"),
     **dict.fromkeys(("memory_top_k",), _just(1, 100)),
     **dict.fromkeys(("memory_score_threshold", "memory_recency_weight"), _just(0)),
     "instructions": _just("Say what you know."),

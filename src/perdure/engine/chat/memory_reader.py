@@ -95,6 +95,7 @@ class RecallRequest:
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
     filters: Filter | None = None
+    order: str = "score"  # one of `requests.ORDERS`
     shown: frozenset[str] = frozenset()  # marks of the memories that its own messages already contain, from `shown_in`
 
 
@@ -297,6 +298,7 @@ class MemoryReader:
             preset=self._preset(ask),
             trusted=settings.quarantine,
             told=self._said(ask),
+            order=ask.order,
         )
 
     def _findable(self, ask: RecallRequest) -> Filter | None:

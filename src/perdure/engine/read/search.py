@@ -15,7 +15,7 @@ from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import RerankerError
 from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import Condition, Filter, Moment, all_of, matches
-from perdure.domain.memory import LIVE, VERSION, MemoryItem
+from perdure.domain.memory import LIVE, VERSION, MemoryItem, oldest_first
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import background, degrade, guarded
 from perdure.engine.config.config import LLMConfig, asked_by_role, seconds_of
@@ -288,12 +288,8 @@ def explain_fused(item: MemoryItem, found: FusedMatches, number: int, query: Que
 
 
 def _told(window: Any) -> dict[str, Any]:
-    return {
-        "start": None if window.start is None else window.start.isoformat(),
-        "end": None if window.end is None else window.end.isoformat(),
-        "grain": window.grain,
-        "month": window.month,
-    }
+    start, end = (None if each is None else each.isoformat() for each in (window.start, window.end))
+    return {"start": start, "end": end, "grain": window.grain, "month": window.month}
 
 
 BESIDE = 15  # memories beyond those, by which it is known what was read out of a message
@@ -352,7 +348,8 @@ class ReadPath:
         if query.preset.gate and is_greeting(query.text):
             return SearchResult([])
         text = with_history(query.text, query.history)
-        return await (self._by_fusion if query.preset.ranking == "fused" else self._by_similarity)(query, text)
+        found = await (self._by_fusion if query.preset.ranking == "fused" else self._by_similarity)(query, text)
+        return replace(found, results=oldest_first(found.results)) if query.order == "time" else found
 
     async def _by_similarity(self, query: Query, text: str) -> SearchResult:
         warnings: list[str] = []

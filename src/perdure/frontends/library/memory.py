@@ -331,8 +331,9 @@ class AsyncMemory(AsyncClosing):
         hydrate: bool = False,
         reference_time: Moment | None = None,
         time_window: TimeWindow | None = None,
+        order: str = "score",
     ) -> SearchResult:
-        """Find the memories that answer a query, best first.
+        """Find the memories that answer a query, best first; with `order="time"` the same ones, oldest first.
 
         `threshold` is the least `score` in [0, 1]; `types` keeps only those types; `history` provides key words for a
         query that is unclear alone; `as_of` searches what was known then; `include_past` adds what is no longer valid;
@@ -354,6 +355,7 @@ class AsyncMemory(AsyncClosing):
             hydrate=hydrate,
             reference_time=reference_time,
             time_window=time_window,
+            order=order,
         )
         return await run_search(self, query, options, user_id=user_id, agent_id=agent_id, run_id=run_id)
 

@@ -111,12 +111,17 @@ class MemoryClient(AsyncClosing):
         recency_weight: float | None = None,
         score_threshold: float | None = None,
         filters: Filters | None = None,
+        order: str = "score",
     ) -> list[dict[str, Any]]:
-        """Return the memories that answer a query, best first, each as `{role, content, created_at, score}`."""
+        """Return the memories that answer a query, each as `{role, content, created_at, score}`.
+
+        They come best first; with `order="time"` the same ones come oldest first.
+        """
         ask = RecallRequest(
             conversation=_conversation(conversation_id),
             query=requests.read_text(query, "query"),
             limit=None if top_k is None else requests.read_limit(top_k, "top_k"),
+            order=requests.read_one_of(order, requests.ORDERS, "order"),
             **_checked(recency_weight, score_threshold, filters),
         )
         return [hit_view(item) for item in (await self._recalling.search(ask)).results]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import ErasureReport
-from perdure.domain.memory import TRUSTED, MemoryItem
+from perdure.domain.memory import TRUSTED, MemoryItem, oldest_first
 from perdure.frontends.mcp.answers import Changed, Changes, Known, Named, Recorded
 from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
@@ -138,13 +138,14 @@ class RecallArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=50, description="most results")] = 8
     as_of: str | None = Field(None, description="ISO time: what was known then")
     include_past: bool = Field(False, description="also what no longer holds")
+    order: Literal["score", "time"] = Field("score", description="time: oldest first")
     max_tokens: Budget = 1500
 
 
 class Recalled(ToolAnswer):
     """Answer of recall."""
 
-    results: list[Known] = Field(description="best first")
+    results: list[Known] = Field(description="by `order`")
     coverage: float = Field(description="0 to 1")
     held_back: int = Field(description="older texts, left out")
     note: str | None = Field(None, description="how to read it")
@@ -153,9 +154,16 @@ class Recalled(ToolAnswer):
 async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
     """Find memories; quarantined ones stay out, because the answer enters a prompt."""
     found = await call.memory.search(
-        given.query, limit=given.limit, as_of=given.as_of, include_past=given.include_past, filters=TRUSTED
+        given.query,
+        limit=given.limit,
+        as_of=given.as_of,
+        include_past=given.include_past,
+        filters=TRUSTED,
+        order=given.order,
     )
-    kept = within_tokens(found.results, given.max_tokens)
+    by_time = given.order == "time"
+    best_first = sorted(found.results, key=lambda item: -(item.score or 0.0)) if by_time else found.results
+    kept = within_tokens(best_first, given.max_tokens)
     notes = list(found.warnings)
     if not found.results:
         notes.append("nothing is known about this")
@@ -164,7 +172,7 @@ async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
     if left_out := len(found.results) - len(kept):
         notes.append(f"{left_out} more did not fit into max_tokens")
     return Recalled(
-        results=[Known.of(item) for item in kept],
+        results=[Known.of(item) for item in (oldest_first(kept) if by_time else kept)],
         coverage=round(found.coverage, 3),
         held_back=found.held_back,
         note="; ".join(notes) or None,
@@ -319,8 +327,8 @@ RECALL = Tool(
     title="Recall memories",
     description=(
         "Search what is remembered about the user and earlier work. Call it before you answer from assumption or ask "
-        "for something that may have been told before. `valid_to` marks what no longer holds; low `coverage` means "
-        "that it is not known."
+        "for what may have been told before. `valid_to` marks what no longer holds; low `coverage` means it is not "
+        "known."
     ),
     arguments=RecallArguments,
     answer=Recalled,

@@ -131,6 +131,30 @@ def test_search_takes_the_librarys_arguments(server: Running) -> None:
     assert [set(each) for each in short] == [{"id", "memory"}] * 2
 
 
+def test_results_come_oldest_first_on_request(server: Running) -> None:
+    for day, user, text in (
+        ("2026-01-03", "ana", "the ferry to Hvar was late"),
+        ("2026-01-01", "ana", "the ferry to Hvar"),
+        ("2026-01-02", "ben", "the ferry"),
+    ):
+        add(server, text, user_id=user, timestamp=f"{day}T00:00:00Z", infer=False)
+    ask = {"query": "the ferry to Hvar was late", "order": "time"}
+
+    def texts(**more: Any) -> list[str]:
+        found = server.client.post("/v1/memories/search", json=ask | more)
+        assert found.status_code == 200, found.text
+        return [each["memory"] for each in found.json()["results"]]
+
+    assert texts(user_id="ana") == ["the ferry to Hvar", "the ferry to Hvar was late"]
+    both = {"filters": {"OR": [{"user_id": "ana"}, {"user_id": "ben"}]}}
+    assert texts(**both) == ["the ferry to Hvar", "the ferry", "the ferry to Hvar was late"]
+    assert texts(**both, limit=1) == ["the ferry to Hvar was late"], "the best one is chosen"
+    by_query = server.client.get("/v1/memories/search", params=ask | {"user_id": "ana"}).json()["results"]
+    assert [each["memory"] for each in by_query] == texts(user_id="ana")
+    refused = server.client.post("/v1/memories/search", json=ask | {"user_id": "ana", "order": "age"})
+    assert refused.status_code == 422 and "order" in refused.json()["detail"]
+
+
 @pytest.mark.covers("T6", "T7")
 def test_get(server: Running) -> None:
     (event,) = add(server, "User likes tea", user_id="ana", metadata={"categories": ["taste"]})

@@ -49,6 +49,9 @@ def search(
         bool, typer.Option("--messages", help="With --json: include the messages behind each memory.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="With --json: explain each score.")] = False,
+    order: Annotated[
+        str, typer.Option("--order", metavar="ORDER", help="score (best first) or time (the same ones, oldest first).")
+    ] = "score",
     as_json: JsonOption = False,
     path: PathOption = None,
 ) -> None:
@@ -75,6 +78,7 @@ def search(
         rerank=rerank,
         hydrate=hydrate,
         explain=explain,
+        order=order,
     )
 
     async def work(memory: AsyncMemory) -> SearchResult:

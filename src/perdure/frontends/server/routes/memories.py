@@ -91,6 +91,7 @@ async def _search(personal: PersonalMemory, form: memories.FactsSearch) -> dict[
         explain=form.explain,
         hydrate=form.hydrate,
         reference_time=_moment(form.reference_time, "reference_time"),
+        order=form.order,
     )
     metadata = None
     if isinstance(form, memories.FactsSearchBody):

@@ -11,7 +11,7 @@ from perdure.domain.clock import iso, system_clock
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import AddResult, HistoryRecord, SearchResult
 from perdure.domain.filter import Condition, Filter, Moment
-from perdure.domain.memory import MemoryItem, check_metadata
+from perdure.domain.memory import MemoryItem, check_metadata, oldest_first
 from perdure.domain.message import read_messages
 from perdure.domain.scope import Scope
 from perdure.engine.requests import SearchOptions, read_memory_id, read_text
@@ -119,19 +119,19 @@ async def search_in(
     for reach in places:
         view, ids = personal.at(reach.scope)
         found.append(await run_search(view, query, replace(options, filters=reach.expression()), **ids))
-    return found[0] if len(found) == 1 else _merged(found, options.limit)
+    return found[0] if len(found) == 1 else _merged(found, options)
 
 
-def _merged(found: list[SearchResult], limit: int) -> SearchResult:
-    """Return the best of several scopes; a memory in two of them appears once."""
+def _merged(found: list[SearchResult], options: SearchOptions) -> SearchResult:
+    """Return the best of several scopes in the asked order; a memory in two of them appears once."""
     best: dict[str, MemoryItem] = {}
     for item in (item for each in found for item in each.results):
         known = best.get(item.id)
         if known is None or (item.score or 0.0) > (known.score or 0.0):
             best[item.id] = item
-    ordered = sorted(best.values(), key=lambda item: (-(item.score or 0.0), item.id))
+    kept = sorted(best.values(), key=lambda item: (-(item.score or 0.0), item.id))[: options.limit]
     return SearchResult(
-        ordered[:limit],
+        oldest_first(kept) if options.order == "time" else kept,
         coverage=max(each.coverage for each in found),
         warnings=[warning for each in found for warning in each.warnings],
         held_back=sum(each.held_back for each in found),

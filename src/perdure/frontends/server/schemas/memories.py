@@ -124,6 +124,9 @@ class FactsSearch(ScopeFields, IgnoredFields, Strict):
     explain: bool = False
     hydrate: bool = False
     reference_time: Time | None = Field(None, description='The time that "last week" is relative to')
+    order: Literal["score", "time"] = Field(
+        "score", description="`score`: best first; `time`: the same memories, oldest first"
+    )
     fields: Names | None = Field(None, description="Fields of each memory to return")
 
     @model_validator(mode="after")
