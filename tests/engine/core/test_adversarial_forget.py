@@ -251,7 +251,7 @@ def test_rollback_shows_what_was_hidden_since_and_nothing_else(memory: Memory) -
 
 
 def test_a_message_stays_hidden_until_all_that_was_deleted_of_it_is_back(open_memory: Open) -> None:
-    memory = open_memory(embedder=HASHED)
+    memory = open_memory(embedder=HASHED, episodes="words")
     memory.add("My locker code is 4471. My dog is called Rex.", **ANA)
     code, dog = (next(item for item in memory.get_all(**ANA).results if word in item.memory) for word in ("44", "Rex"))
     for item in (code, dog):
@@ -264,6 +264,14 @@ def test_a_message_stays_hidden_until_all_that_was_deleted_of_it_is_back(open_me
 
     assert undone(code.id) == 0, "the message tells of the dog, which is still deleted"
     assert undone(dog.id) == 1
+
+
+def test_what_was_stored_as_said_comes_back_as_one_row(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED, episodes="words")
+    id = memory.add("My locker is by the door", infer=False, **ANA).results[0].id
+    memory.delete(id)
+    memory.undo(memory.history(id)[-1].id)
+    assert [item.id for item in memory.search("locker", **ANA).results] == [id]
 
 
 def test_forgetting_by_id_takes_searched_messages(open_memory: Open, folder: Path) -> None:
