@@ -43,9 +43,9 @@ from perdure.engine.write.provenance import (
     without_echoes,
     without_memory_blocks,
 )
+from perdure.pipeline.curation.chat import decide_by_bands
 from perdure.pipeline.curation.rules.reconciliation import same_matter
 from perdure.pipeline.curation.rules.slots import read_slots
-from perdure.pipeline.curation.similarity_bands import decide_by_bands
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of, suspect
 
 # Dates of messages. A date in the future counts as now, so that later messages can replace the fact.

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +20,7 @@ from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, never_fail
-from perdure.pipeline.curation.llm.extraction import extract_facts
+from perdure.pipeline.curation.llm.extraction import Refusal, extract_facts, refused_notes
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import beginning, read_messages, scoped_contexts
@@ -259,6 +260,7 @@ class LLMCurator:
         decision_prompt: str | None,
         temperature: float | None = 0,
         max_tokens: int | None = None,
+        takes_notes: bool = False,
     ) -> None:
         self.asks_again = mode == "per_fact"
         self._llm = llm
@@ -268,6 +270,7 @@ class LLMCurator:
         self._decision_prompt = decision_prompt
         self._temperature = temperature
         self._max_tokens = max_tokens
+        self._takes_notes = takes_notes
 
     async def read(self, request: ReadRequest) -> Reading:
         """Extract the facts in one call; after a failed or unreadable answer the messages are read later."""
@@ -283,12 +286,17 @@ class LLMCurator:
                     read_before=request.read_before,
                     temperature=self._temperature,
                     max_tokens=self._max_tokens,
+                    known=request.answers.scope.given().values(),
                 )
             except UnreadableAnswer:
                 reading.unreadable = True
                 raise
             reading.facts = list(facts)
             reading.warnings += facts.warnings
+            if facts.refused:
+                self._report(facts.refused, reading)
+                if self._takes_notes:
+                    reading.facts += refused_notes(facts.refused, request.messages, request.read_before)
             reading.unread = False
             if not facts.warnings:
                 await llm.good()
@@ -317,6 +325,14 @@ class LLMCurator:
     async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
         """Return nothing: what replaces what is the model's to say."""
         return ()
+
+    def _report(self, refused: Sequence[Refusal], reading: Reading) -> None:
+        """Warn of the facts that nobody said; their texts stay out of the log."""
+        reasons = Counter(each.missing for each in refused)
+        told = ", ".join(f"{count} by {missing}" for missing, count in sorted(reasons.items()))
+        sentence = f"{len(refused)} facts of the language model are not in the messages ({told}): refused"
+        _log.warning(sentence)
+        reading.warnings.append(sentence)
 
     async def _one(self, fact: Fact, near: Sequence[Neighbour], answers: Answers) -> Outcome:
         llm = RememberingLLM(self._llm, self._label, answers)
