@@ -237,8 +237,10 @@ class Evidence:
 
     def place(self, quote: str, claimed: Collection[int] = ()) -> int | None:
         """Return the message in which a quote stands: a claimed one if it does, else the first, else None."""
-        order = [*(place for place in claimed if 0 <= place < len(self._squeezed)), *range(len(self._squeezed))]
-        for form in dict.fromkeys((quote, _SPEAKER.sub("", quote))):
+        everywhere = range(len(self._squeezed))
+        order: list[int] = [*(place for place in claimed if place in everywhere), *everywhere]
+        forms: list[str] = [quote, _SPEAKER.sub("", quote)]
+        for form in forms:
             for place in order:
                 if holds_quote(self._squeezed[place], form):
                     return place

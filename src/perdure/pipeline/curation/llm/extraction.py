@@ -14,15 +14,18 @@ from perdure.domain.memory import NOTES
 from perdure.domain.message import Message, transcript
 from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.llm.evidence import Evidence, fold, holds_quote, squeeze
-from perdure.pipeline.curation.llm.parsing import FoundFact, Reading, parse_facts
+from perdure.pipeline.curation.llm.parsing import FoundEnd, FoundFact, Reading, parse_ends, parse_facts
 from perdure.pipeline.curation.rules.extraction.notes import TypedSentence, sentences
 from perdure.pipeline.lexicon import words
+from perdure.pipeline.prompting.quoting import one_line
 from perdure.pipeline.prompts import load
 
 RULE: Final = "llm"  # the name under which facts and decisions of a model are recorded
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
+_LONGEST_SHOWN: Final = 300
+"""Characters of a memory that is shown for reference."""
 _LEAST_SHARED: Final = 2
 """Words that a sentence shares with a refused fact to be taken for what the fact was made of."""
 
@@ -39,14 +42,29 @@ class Refusal:
     """The message in which the quote stands, else those that the model named."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """A known memory that a user says is no longer true; `quote` says so in the message `place`."""
+
+    memory: int
+    """Its place in the list that the model was shown."""
+    quote: str
+    place: int
+
+
 class Extraction(Reading[Fact]):
-    """The facts of a conversation; `refused` are those without evidence."""
+    """The facts of a conversation; `refused` are those without evidence, `ends` the memories that it ends."""
 
     def __init__(
-        self, facts: Iterable[Fact] = (), warnings: Sequence[str] = (), refused: Sequence[Refusal] = ()
+        self,
+        facts: Iterable[Fact] = (),
+        warnings: Sequence[str] = (),
+        refused: Sequence[Refusal] = (),
+        ends: Sequence[Ending] = (),
     ) -> None:
         super().__init__(facts, warnings)
         self.refused = tuple(refused)
+        self.ends = tuple(ends)
 
 
 async def extract_facts(
@@ -59,6 +77,7 @@ async def extract_facts(
     temperature: float | None = 0,
     max_tokens: int | None = None,
     known: Iterable[str] = (),
+    reference: Sequence[str] = (),
 ) -> Extraction:
     """The facts of a conversation in one call, in JSON mode; no words, no call.
 
@@ -71,18 +90,23 @@ async def extract_facts(
     The built-in prompt asks for a quote with each fact. In an answer that has quotes, a fact counts only if its quote,
     its numbers and its names were said (`known` are texts whose names count as said). An answer without any quote, and
     that to a prompt of one's own, is taken as it is.
+
+    `reference` are memories that are shown beside the conversation, so that the model knows who and what is meant.
+    Their names count as said. The model may end one of them by a user's words; a prompt of one's own is not shown any.
     """
     if not any(message.content.strip() for message in messages):
         return Extraction()
     # What changes from call to call comes last, so that providers can reuse their cache of the long beginning.
     system = prompt or f"{load('extract')}\n\n{circumstances(messages, now, read_before)}"
+    shown = () if prompt else reference
+    question = f"{shown_memories(shown)}{transcript(messages)}"
     answer = await llm.generate(
-        system, transcript(messages), temperature=temperature, max_tokens=max_tokens, response_format="json"
+        system, question, temperature=temperature, max_tokens=max_tokens, response_format="json"
     )
-    found = parse_facts(answer)
+    found, ended = parse_facts(answer), parse_ends(answer) if shown else []
     evidence = None
-    if not prompt and any(each.quote is not None for each in found):
-        evidence = Evidence(messages, now, known)
+    if not prompt and (ended or any(each.quote is not None for each in found)):
+        evidence = Evidence(messages, now, [*known, *shown])
     spoken = _spoken(messages)
     spoken = tuple(position for position in spoken if position >= read_before) or spoken
     facts: dict[str, Fact] = {}
@@ -93,7 +117,29 @@ async def extract_facts(
             refused.append(taken)
         else:
             facts.setdefault(each.text, taken)
-    return Extraction(facts.values(), found.warnings, refused)
+    ends = [] if evidence is None else _proven_ends(ended, evidence, messages, read_before)
+    return Extraction(facts.values(), found.warnings, refused, [each for each in ends if each.memory < len(shown)])
+
+
+def shown_memories(texts: Sequence[str]) -> str:
+    """The memories as they stand before a conversation: numbered JSON, of which no text can pass for a message."""
+    if not texts:
+        return ""
+    listed = [{"memory": number, "text": one_line(text)[:_LONGEST_SHOWN]} for number, text in enumerate(texts)]
+    return f"Known memories: {json.dumps(listed, ensure_ascii=False)}\n\n"
+
+
+def _proven_ends(
+    found: Sequence[FoundEnd], evidence: Evidence, messages: Sequence[Message], read_before: int
+) -> list[Ending]:
+    """The ends whose quote stands in a user's message, each memory once: nothing is retired on a model's word alone."""
+    ends: dict[int, Ending] = {}
+    for each in found:
+        users = [place for place in each.sources if 0 <= place < len(messages) and messages[place].role == "user"]
+        place = evidence.place(each.quote, users)
+        if each.memory >= 0 and place is not None and place >= read_before and messages[place].role == "user":
+            ends.setdefault(each.memory, Ending(memory=each.memory, quote=each.quote, place=place))
+    return list(ends.values())
 
 
 def _proven(found: FoundFact, evidence: Evidence, spoken: tuple[int, ...]) -> Fact | Refusal:
