@@ -62,6 +62,7 @@ class RememberingLLM(RequestLLM):
     name = "remembering"
 
     def __init__(self, llm: LLM, label: str, answers: Answers, aside: str = "") -> None:
+        self.takes_schema = llm.takes_schema
         self._aside = aside
         self.has_recalled = False
         self._llm = llm
@@ -79,6 +80,7 @@ class RememberingLLM(RequestLLM):
             request.max_tokens,
             request.response_format,
         ]
+        form = {} if request.schema is None else {"schema": request.schema}
         key = f"llm:{hashlib.sha256(json.dumps(question).encode()).hexdigest()}"
         found = await self._answers.find(key)
         self.has_recalled = found is not None
@@ -89,6 +91,7 @@ class RememberingLLM(RequestLLM):
                 temperature=request.temperature,
                 max_tokens=request.max_tokens,
                 response_format=request.response_format,
+                **form,
             )
         return found
 

@@ -13,7 +13,13 @@ import pytest
 from perdure.backends.llms.base import LLM, ToolAnswer
 from perdure.domain.errors import LLMError
 from perdure.domain.message import Message
-from perdure.pipeline.curation.llm.extraction import Extraction, circumstances, extract_facts, refused_notes
+from perdure.pipeline.curation.llm.extraction import (
+    FACTS_SCHEMA,
+    Extraction,
+    circumstances,
+    extract_facts,
+    refused_notes,
+)
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.prompts import load
 
@@ -292,3 +298,23 @@ def test_the_note_of_a_named_speaker_says_the_name() -> None:
     said = [Message("user", "My rent is 780 euros", name="Ana")]
     refused = extract(quoted(("Ana's rent is 870", 0, "rent is 780")), *said).refused
     assert [note.text for note in refused_notes(refused, said)] == ["Ana: My rent is 780 euros"]
+
+
+class SchemaLLM(FakeLLM):
+    """Takes a schema, as the services do."""
+
+    takes_schema = True
+
+    async def generate(self, *texts: str, schema: Mapping[str, Any] | None = None, **options: Any) -> str:  # type: ignore[override]
+        answer = await super().generate(*texts, **options)
+        self.asked[-1]["schema"] = schema
+        return answer
+
+
+def test_a_schema_goes_with_the_built_in_prompt_alone() -> None:
+    llm = SchemaLLM("[]")
+    extract(llm, *HEARD)
+    extract(llm, *HEARD, prompt="Only pets. JSON.")
+    assert [asked["schema"] for asked in llm.asked] == [FACTS_SCHEMA, None]
+    properties = FACTS_SCHEMA["properties"]["facts"]["items"]["properties"]
+    assert {"text", "message", "quote", "type", "valid_from", "valid_to", "hedged", "forget"} == set(properties)

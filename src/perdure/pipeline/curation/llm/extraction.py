@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from perdure.backends.llms.base import LLM
 from perdure.domain.fact import Fact
@@ -24,6 +24,35 @@ RULE: Final = "llm"  # the name under which facts and decisions of a model are r
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
+_QUOTE: Final = {"message": {"type": "integer"}, "quote": {"type": "string"}}
+_DAY: Final = {"type": ["string", "null"]}
+
+
+def _strict(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with exactly these keys: OpenAI's strict mode takes no optional ones."""
+    return {"type": "object", "properties": dict(properties), "required": [*properties], "additionalProperties": False}
+
+
+FACTS_SCHEMA: Final = _strict(
+    {
+        "facts": {
+            "type": "array",
+            "items": _strict(
+                {
+                    "text": {"type": "string"},
+                    "type": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
+                    **_QUOTE,
+                    "valid_from": _DAY,
+                    "valid_to": _DAY,
+                    "hedged": {"type": "boolean"},
+                    "forget": {"type": "boolean"},
+                }
+            ),
+        },
+        "ends": {"type": "array", "items": _strict({"memory": {"type": "integer"}, **_QUOTE})},
+    }
+)
+"""The answer that the built-in prompt asks for, for services that take a schema."""
 _LONGEST_SHOWN: Final = 300
 """Characters of a memory that is shown for reference."""
 _LEAST_SHARED: Final = 2
@@ -100,8 +129,9 @@ async def extract_facts(
     system = prompt or f"{load('extract')}\n\n{circumstances(messages, now, read_before)}"
     shown = () if prompt else reference
     question = f"{shown_memories(shown)}{transcript(messages)}"
+    form: dict[str, Any] = {"schema": FACTS_SCHEMA} if llm.takes_schema and not prompt else {}
     answer = await llm.generate(
-        system, question, temperature=temperature, max_tokens=max_tokens, response_format="json"
+        system, question, temperature=temperature, max_tokens=max_tokens, response_format="json", **form
     )
     found, ended = parse_facts(answer), parse_ends(answer) if shown else []
     evidence = None
