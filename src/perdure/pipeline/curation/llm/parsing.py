@@ -232,6 +232,9 @@ _FACT_TEXTS: Final = ("text", "fact", "content", "memory", "data")
 _OPERATION_TEXTS: Final = ("data", "text", "new_memory", "content", "memory")
 _FACT_TYPES: Final = frozenset({"semantic", "procedural", "episodic"})
 _EVENTS: Final = {"add": "ADD", "update": "UPDATE", "delete": "DELETE", "none": "NONE", "noop": "NONE"}
+_REFINES: Final = "refines"
+_RELATIONS: Final = {"beside": "ADD", "replaces": "UPDATE", _REFINES: "UPDATE", "ends": "DELETE", "same": "NONE"}
+"""What becomes of a memory by how a fact stands to it."""
 _EXCERPT: Final = 80
 
 _THOUGHT_END = Pattern(r"\A.*</(?:think|thinking)>[ \t]*(?=[\n\[{`])", re.DOTALL | re.IGNORECASE)
@@ -289,6 +292,8 @@ class Operation:
     id: int | str | None = None
     text: str = ""
     fact: int | None = None
+    refines: bool = False
+    """The text says the same as the memory, more exactly."""
 
 
 def parse_facts(text: str) -> Reading[FoundFact]:
@@ -422,7 +427,8 @@ def _moment(value: Any) -> datetime | None:
 def _read_operation(element: Any) -> Operation | None:
     if not isinstance(element, dict):
         return None
-    event = _EVENTS.get(str(element.get("event", "")).strip().casefold())
+    relation = str(element.get("relation", "")).strip().casefold()
+    event = _EVENTS.get(str(element.get("event", "")).strip().casefold()) or _RELATIONS.get(relation)
     if event is None:
         return None
     fact = _number(element.get("fact"))
@@ -432,6 +438,7 @@ def _read_operation(element: Any) -> Operation | None:
         id=_number(element.get("id")),
         text=_text(element, texts),
         fact=fact if isinstance(fact, int) else None,
+        refines=event == "UPDATE" and relation == _REFINES,
     )
 
 
