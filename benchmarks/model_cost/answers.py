@@ -183,8 +183,12 @@ class _Case:
         for needed, build in _ITEMS:
             if needed <= set(properties):
                 return [_complete(each, properties, options, root) for each in build(self, set(properties))]
-        texts = [name for name in TEXTS if name in properties][:1]
-        return [_complete({name: fact.text}, properties, options, root) for fact in self.facts for name in texts]
+        texts = [name for name in TEXTS if properties.get(name, {"type": "integer"}).get("type") != "integer"][:1]
+        return [
+            _complete({name: fact.text, "quote": fact.said}, properties, options, root)
+            for fact in self.facts
+            for name in texts
+        ]
 
     def things(self) -> list[str]:
         """Everything that the facts speak of, once."""
@@ -278,6 +282,8 @@ def _options(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping
         for part in schema["$ref"].removeprefix("#/").split("/"):
             target = target[part]
         return _options(target, root)
+    if isinstance(schema.get("type"), list):
+        return [{**schema, "type": kind} for kind in schema["type"]]
     parts = schema.get("anyOf") or schema.get("oneOf") or (schema.get("allOf") or [])[:1]
     return [option for part in parts for option in _options(part, root)] if parts else [schema]
 

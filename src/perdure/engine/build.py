@@ -167,7 +167,7 @@ def _by_rules(config: MemoryConfig, embedder: Embedder) -> Curator:
     return RulesCurator(
         config.reading_limit,
         keeps_words=config.episodes != "off",
-        takes_notes=config.episodes in ("words", "notes"),
+        takes_notes=config.takes_notes,
         judge=embedder.judge,
     )
 
@@ -191,6 +191,7 @@ def _asked(config: MemoryConfig) -> dict[str, Any]:
         "mode": config.reconcile,
         "extraction_prompt": config.custom_prompts.fact_extraction,
         "decision_prompt": config.custom_prompts.update_decision,
+        "takes_notes": config.takes_notes,
     }
 
 

@@ -371,3 +371,10 @@ def test_an_event_without_text_is_passed_over(start: Start) -> None:
     llm, _ = start(events([("message_stop", {"type": "message_stop"})]))
     with pytest.raises(LLMError, match="holds no text"):
         run(collected(llm.stream("s", [Message("user", "m")])))
+
+
+def test_a_schema_is_that_of_the_forced_tool(start: Start) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    llm, wire = start('{"a": 1}')
+    assert run(llm.generate("s", "m", response_format="json", schema=schema)) == '{"a": 1}'
+    assert wire.heard[0].json["tools"][0]["input_schema"] == schema

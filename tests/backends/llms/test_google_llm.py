@@ -320,3 +320,21 @@ def test_loops_one_after_another_and_close_leave_nothing_open(start: Start) -> N
     run(eight_and_close())
     gc.collect()  # an open socket would be a ResourceWarning, which is an error here
     assert len(wire.heard) == 9
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]}
+
+
+def test_a_schema_goes_beside_the_type(start: Start) -> None:
+    llm, wire = start('{"a": null}')
+    run(llm.generate("s", "m", response_format="json", schema=SCHEMA))
+    assert wire.heard[0].json["generationConfig"]["responseJsonSchema"] == SCHEMA
+
+
+def test_a_schema_that_the_model_refuses_is_left_out_from_then_on(start: Start) -> None:
+    refusal = error(400, "INVALID_ARGUMENT", "Unknown name \"responseJsonSchema\" at 'generation_config'")
+    llm, wire = start(refusal, "{}", "{}")
+    assert [run(llm.generate("s", "m", response_format="json", schema=SCHEMA)) for _ in range(2)] == ["{}", "{}"]
+    sent = [heard.json["generationConfig"] for heard in wire.heard]
+    assert ["responseJsonSchema" in config for config in sent] == [True, False, False]
+    assert all(config["responseMimeType"] == "application/json" for config in sent)

@@ -32,7 +32,7 @@ from tests.backends.llms.ollama_calls import (
     streamed,
 )
 from tests.backends.wire.ollama import KEY, OllamaWire, Says
-from tests.backends.wire.server import Reply
+from tests.backends.wire.server import Heard, Reply
 
 
 # ------------------------------------------------------------------ what is sent
@@ -324,3 +324,26 @@ def test_one_provider_in_many_loops_and_threads_at_once() -> None:
 
         assert set(asyncio.run(at_once())) == {"same"}
     assert len(wire.heard) == 26
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+def test_a_schema_is_the_format() -> None:
+    with OllamaWire('{"a": 1}') as wire:
+        at(wire, lambda llm: llm.generate("JSON", "m", response_format="json", schema=SCHEMA))
+    assert wire.heard[0].json["format"] == SCHEMA
+
+
+def test_a_server_that_knows_no_schema_is_asked_for_any_json_from_then_on() -> None:
+    said = "json: cannot unmarshal object into Go struct field ChatRequest.format of type string"
+
+    def intercept(request: Heard) -> Reply | None:
+        return Reply.of({"error": said}, 400) if isinstance(request.json.get("format"), dict) else None
+
+    async def both(llm: OllamaLLM) -> list[str]:
+        return [await llm.generate("JSON", "m", response_format="json", schema=SCHEMA) for _ in range(2)]
+
+    with OllamaWire("{}", "{}", intercept=intercept) as wire:
+        assert at(wire, both) == ["{}", "{}"]
+    assert [heard.json["format"] for heard in wire.heard] == [SCHEMA, "json", "json"]

@@ -359,3 +359,54 @@ def test_the_wire_is_strict() -> None:
     ):
         assert status_of(**wrong) == 400, wrong
     assert isinstance(Refusal("x").reply, Reply)
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
+
+def schemas(wire: OpenAIWire, times: int) -> list[str]:
+    async def work() -> list[str]:
+        async with opened(wire) as llm:
+            return [await llm.generate("s", "m", response_format="json", schema=SCHEMA) for _ in range(times)]
+
+    return asyncio.run(work())
+
+
+def test_a_schema_is_sent_as_a_strict_one() -> None:
+    with OpenAIWire('{"a": 1}') as wire:
+        assert schemas(wire, 1) == ['{"a": 1}']
+    form = {"name": "answer", "strict": True, "schema": SCHEMA}
+    assert wire.bodies()[0]["response_format"] == {"type": "json_schema", "json_schema": form}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+        "This response_format type is unavailable now",
+        "Invalid schema for response_format 'answer'",
+    ],
+)
+def test_a_refused_schema_is_json_mode_from_then_on(said: str) -> None:
+    def intercept(request: Heard) -> Reply | None:
+        is_schema = request.json.get("response_format", {}).get("type") == "json_schema"
+        return Reply.of({"error": {"message": said}}, 400) if is_schema else None
+
+    with OpenAIWire("{}", "{}", intercept=intercept) as wire:
+        assert schemas(wire, 2) == ["{}", "{}"]
+    assert [heard.json["response_format"]["type"] for heard in wire.heard] == [
+        "json_schema",
+        "json_object",
+        "json_object",
+    ]
+
+
+def test_where_json_mode_is_refused_too_neither_is_sent() -> None:
+    with OpenAIWire("{}", unknown={"response_format"}) as wire:
+        assert schemas(wire, 1) == ["{}"]
+    assert len(wire.heard) == 3 and "response_format" not in wire.heard[2].json

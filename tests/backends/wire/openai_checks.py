@@ -64,7 +64,9 @@ def check_numbers(body: Mapping[str, Any], *, reasoner: bool) -> None:
 def check_format(body: Mapping[str, Any]) -> None:
     """JSON mode needs the word; the options of a stream need a stream."""
     form = body.get("response_format")
-    if form is not None and form not in ({"type": "text"}, {"type": "json_object"}):
+    if isinstance(form, dict) and form.get("type") == "json_schema":
+        _check_schema(form["json_schema"])
+    elif form is not None and form not in ({"type": "text"}, {"type": "json_object"}):
         raise Refusal(f"Invalid value: '{form}'.", param="response_format.type", code="invalid_value")
     words = " ".join(message["content"] for message in body["messages"]).lower()
     if form == {"type": "json_object"} and "json" not in words:
@@ -75,6 +77,20 @@ def check_format(body: Mapping[str, Any]) -> None:
         raise Refusal(text, param="stream_options")
     if set(body.get("stream_options") or {}) - {"include_usage", "include_obfuscation"}:
         raise Refusal("Unknown parameter in 'stream_options'.", param="stream_options", code="unknown_parameter")
+
+
+def _check_schema(form: Mapping[str, Any]) -> None:
+    """A name, and in strict mode objects that are closed and require all their keys (structured outputs guide)."""
+    if not re.fullmatch(r"[\w-]{1,64}", form["name"]):
+        raise Refusal("Invalid 'response_format.json_schema.name'.", param="response_format.json_schema.name")
+    open_parts = [form["schema"]]
+    while form.get("strict") and open_parts:
+        part = open_parts.pop()
+        open_parts += part.get("properties", {}).values()
+        open_parts += [part["items"]] if "items" in part else []
+        closed = part.get("additionalProperties") is False and set(part["required"]) == set(part["properties"])
+        if part["type"] == "object" and not closed:
+            raise Refusal("Invalid schema for response_format 'answer'.", param="response_format")
 
 
 def check_tools(body: Mapping[str, Any]) -> None:

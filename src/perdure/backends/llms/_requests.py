@@ -79,6 +79,7 @@ def check_offered(
 class ServiceLLM(RequestLLM):
     """A language model behind a service: how requests are sent and answers read."""
 
+    takes_schema: bool = True
     optional: ClassVar[tuple[str, ...]] = ()
     """Parameters that some models refuse: one that a model refuses is left out from then on."""
     _service: Service[Any]

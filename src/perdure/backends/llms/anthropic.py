@@ -244,7 +244,8 @@ class AnthropicLLM(ServiceLLM):
         body: dict[str, Any] = {}
         json_wanted = request.response_format == "json"
         if json_wanted:
-            body = {"tools": [_ANSWER_TOOL], "tool_choice": {"type": "tool", "name": ANSWER}}
+            form = {} if request.schema is None else {"input_schema": dict(request.schema)}
+            body = {"tools": [{**_ANSWER_TOOL, **form}], "tool_choice": {"type": "tool", "name": ANSWER}}
             system = f"{request.system_prompt}\nGive your answer by calling the tool {ANSWER}.".lstrip()
             request = replace(request, system_prompt=system)
         answer = await self._ask(request, body)

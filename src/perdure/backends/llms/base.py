@@ -45,6 +45,8 @@ class LLMRequest:
     max_tokens: int | None = None
     """Tokens of the answer at most; None: the configured value."""
     response_format: Literal["json", "text"] = "text"
+    schema: Mapping[str, Any] | None = None
+    """JSON Schema of the answer, for `response_format="json"`; a service that refuses it is asked for any JSON."""
 
 
 class LLM(ABC):
@@ -52,6 +54,8 @@ class LLM(ABC):
 
     name: ClassVar[str]
     """The provider's name."""
+    takes_schema: bool = False
+    """Whether `generate` has the argument `schema`, a JSON Schema of the answer; a class of one's own need not."""
 
     @abstractmethod
     async def generate(

@@ -79,6 +79,9 @@ class _Answer(_Received):
         return "".join(part.text or "" for part in self.parts)
 
 
+_SCHEMA = "response_json_schema"
+
+
 class GoogleLLM(ServiceLLM):
     """Gemini models of Google, or of any compatible service at `base_url`.
 
@@ -110,8 +113,11 @@ class GoogleLLM(ServiceLLM):
         self._service = GoogleService(self.name, settings, make, LLMError, key)
 
     async def _generate(self, request: LLMRequest) -> str:
-        # A schema would have to name every key, which only the caller's prompt knows.
-        config = {"response_mime_type": "application/json"} if request.response_format == "json" else {}
+        config: dict[str, Any] = {}
+        if request.response_format == "json":
+            config["response_mime_type"] = "application/json"
+            if request.schema is not None:
+                config[_SCHEMA] = dict(request.schema)
         answer = await self._ask(request, config)
         text = answer.text
         if answer.reason in _CUT_OFF and (request.response_format == "json" or not text):
@@ -179,7 +185,7 @@ class GoogleLLM(ServiceLLM):
             "max_output_tokens": request.max_tokens or settings.max_tokens,
             "automatic_function_calling": {"disable": True},
             "automatic_continuation": False,
-            **config,
+            **{name: value for name, value in config.items() if name not in self._refused},
         }
         if system:
             full["system_instruction"] = system
@@ -190,6 +196,12 @@ class GoogleLLM(ServiceLLM):
 
     def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
         return super()._learn(refused, sent["config"])
+
+    def _parameter(self, refused: RefusedError, sent: Mapping[str, Any]) -> str | None:
+        """The schema if the service speaks of one, else as for all services."""
+        if _SCHEMA in sent and "schema" in refused.said.lower():
+            return _SCHEMA
+        return super()._parameter(refused, sent)
 
     def _check_refusal(self, answer: _Answer) -> None:
         blocked = answer.prompt_feedback.block_reason if answer.prompt_feedback else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -78,6 +79,7 @@ def answer_of(text: str) -> str:
     return answer.add(text) + answer.end()
 
 
+_ABOUT_SCHEMA = re.compile(r"\bformat\b|schema|grammar", re.IGNORECASE)
 _CARRIED = {"type", "description", "items", "enum"}  # what Ollama's client sends of a parameter's schema
 _CARRIED_BY_ALL = {"type", "properties", "required", "items", "$defs", "additionalProperties", "title", "$schema"}
 """What it sends of the schema as a whole, or what tells a model nothing."""
@@ -92,6 +94,7 @@ class OllamaLLM(ServiceLLM):
 
     name: ClassVar[str] = "ollama"
     _service: OllamaService
+    _refuses_schemas = False
 
     class Settings(OllamaSettings):
         """The model, its address, and its parameters."""
@@ -123,14 +126,25 @@ class OllamaLLM(ServiceLLM):
         if json_wanted:
             # A model that is not told may fill the answer with spaces (Ollama's API reference, "JSON mode").
             request = naming_json(request)
-        body: dict[str, Any] = {"format": "json"} if json_wanted else {}
-        response = await self._ask(self._body(request) | body)
+        response = await self._formatted(request) if json_wanted else await self._ask(self._body(request))
         text = answer_of(response.message.content or "")
         if response.done_reason == "length" and (json_wanted or not text):
             raise self._cut_off()
         if not text:
             raise self._service.broken("the answer holds no text")
         return text
+
+    async def _formatted(self, request: LLMRequest) -> ollama.ChatResponse:
+        """Ask for the schema, or for any JSON where there is none or the server takes none (before 0.5)."""
+        body = self._body(request)
+        if request.schema is not None and not self._refuses_schemas:
+            try:
+                return await self._ask(body | {"format": dict(request.schema)})
+            except LLMError as error:
+                if not _ABOUT_SCHEMA.search(str(error)):
+                    raise
+                self._refuses_schemas = True
+        return await self._ask(body | {"format": "json"})
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
         response = await self._ask(self._body(request) | {"tools": [_offered(tool) for tool in request.tools]})

@@ -27,6 +27,9 @@ _UNSUPPORTED = re.compile(
 _OPTIONAL = ("max_completion_tokens", "max_tokens", "temperature", "stream_options", "response_format")
 """Parameters that some models refuse: reasoning models take no temperature and no max_tokens, older services know no
 max_completion_tokens and do not count the tokens of a stream, and some (LM Studio) have no JSON mode."""
+_JSON_MODE: Mapping[str, Any] = {"type": "json_object"}
+_SCHEMA_MODE = "json_schema"
+_ABOUT_SCHEMA = re.compile(r"response_format|schema", re.IGNORECASE)
 
 
 class _Received(BaseModel):
@@ -125,7 +128,7 @@ class OpenAILLM(ServiceLLM):
     async def _generate(self, request: LLMRequest) -> str:
         body: dict[str, Any] = {}
         if request.response_format == "json":
-            body["response_format"] = {"type": "json_object"}
+            body["response_format"] = _JSON_MODE if request.schema is None else _schema_mode(request.schema)
             request = naming_json(request)  # the service demands the word
         choice = await self._choice(request, body)
         text = choice.message.content
@@ -214,7 +217,17 @@ class OpenAILLM(ServiceLLM):
         """Return the body without refused parameters, and with one name for the length."""
         first, second = self._limits
         left_out = {*self._refused, second if first not in self._refused else first}
-        return {key: value for key, value in body.items() if key not in left_out}
+        taken = {key: value for key, value in body.items() if key not in left_out}
+        if _SCHEMA_MODE in self._refused and _has_schema(taken):
+            taken["response_format"] = _JSON_MODE
+        return taken
+
+    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
+        """Ask for any JSON from now on where a schema is refused, in whatever words; the rest as for all services."""
+        if _has_schema(sent) and _ABOUT_SCHEMA.search(f"{refused.parameter} {refused.said}"):
+            self._refused |= {_SCHEMA_MODE}
+            return None
+        return super()._learn(refused, sent)
 
     def _check_refusal(self, refusal: str | None, finish_reason: str | None) -> None:
         if refusal or finish_reason == "content_filter":
@@ -223,6 +236,14 @@ class OpenAILLM(ServiceLLM):
     def _count(self, tokens: _Tokens) -> None:
         cached = (tokens.prompt_tokens_details or _Cached()).cached_tokens or 0
         generated(self.name, self._settings.model, tokens.prompt_tokens, tokens.completion_tokens, cached)
+
+
+def _schema_mode(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": _SCHEMA_MODE, _SCHEMA_MODE: {"name": "answer", "strict": True, "schema": dict(schema)}}
+
+
+def _has_schema(body: Mapping[str, Any]) -> bool:
+    return bool(body.get("response_format", _JSON_MODE)["type"] == _SCHEMA_MODE)
 
 
 async def _content(client: openai.AsyncOpenAI, request: Mapping[str, Any]) -> bytes:

@@ -362,6 +362,11 @@ class MemoryConfig(BaseModel):
         return self.episodes in ("words", "search")
 
     @property
+    def takes_notes(self) -> bool:
+        """Return whether sentences that no fact says are kept as notes."""
+        return self.episodes in ("words", "notes")
+
+    @property
     def ledger_path(self) -> Path:
         """Return the path of a `sqlite` ledger (DESIGN §4): as set, else beside a given store path, else in `path`."""
         if self.history.db_path is not None:

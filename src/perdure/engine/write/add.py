@@ -16,12 +16,12 @@ from perdure.domain.clock import SKEW, iso, read_moment
 from perdure.domain.errors import ConflictError
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.domain.filter import Filter, Not, all_of, eq
+from perdure.domain.filter import And, Filter, Not, all_of, eq
 from perdure.domain.memory import NOTES, MemoryItem, new_id, new_ids, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.calls import guarded
-from perdure.engine.core.access import visible
+from perdure.engine.aio.calls import degrade, guarded
+from perdure.engine.core.access import TRUSTED, visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION
 from perdure.engine.read.profile import unnoted
@@ -43,9 +43,9 @@ from perdure.engine.write.provenance import (
     without_echoes,
     without_memory_blocks,
 )
+from perdure.pipeline.curation.chat import decide_by_bands
 from perdure.pipeline.curation.rules.reconciliation import same_matter
 from perdure.pipeline.curation.rules.slots import read_slots
-from perdure.pipeline.curation.similarity_bands import decide_by_bands
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of, suspect
 
 # Dates of messages. A date in the future counts as now, so that later messages can replace the fact.
@@ -92,6 +92,11 @@ def counted(method: Callable[P, Coroutine[Any, Any, AddResult]]) -> Callable[P, 
 CONTEXT_MESSAGES = 24
 """Earlier messages that a curator may use as context: an earlier conversation often says who is who."""
 
+REFERENCES = 10
+"""Memories nearest to a conversation that a model is shown for reference."""
+REFERENCE_CHARACTERS = 2_000
+"""End of a conversation by which they are found."""
+
 FORGOTTEN = "forgotten"
 """The code of the ConflictError for facts whose source messages have been forgotten or withdrawn."""
 
@@ -133,6 +138,7 @@ class WritePath:
                 prompt=addition.prompt,
                 answers=self._kernel.answers(addition.scope),
                 whole=addition.whole,
+                reference=partial(self._reference, addition.scope, addition.filters, messages),
             )
             reading = await self._kernel.curator.read(request)
         if reading.unread:
@@ -143,6 +149,13 @@ class WritePath:
                 self._kernel, messages, unnoted(messages, reading.facts), addition.scope, forged
             )
         ]
+        endings = [
+            (item, SourcedFact.by(iso(clock), told_at(fact, moments, now), fact=proven, vector=None,
+                                  sources=_sources(fact, episodes, self._kernel.config.episodes)))
+            for item, fact in reading.endings
+            for proven in await with_provenance(self._kernel, messages, [fact], addition.scope, forged)
+            if proven.origin is None and proven.quarantined is None
+        ]  # fmt: skip
         context = FactContext(
             scope=addition.scope,
             metadata=addition.metadata,
@@ -155,6 +168,7 @@ class WritePath:
             sourced,
             context,
             addition.filters,
+            endings=endings,
             episodes=episodes,
             idempotency_key=addition.idempotency_key,
             warnings=[*ahead, *reading.warnings],
@@ -281,6 +295,7 @@ class WritePath:
         context: FactContext,
         filters: Filter | None,
         *,
+        endings: Sequence[tuple[MemoryItem, SourcedFact]] = (),
         episodes: Sequence[Episode] = (),
         pending: Sequence[str] = (),
         idempotency_key: str | None = None,
@@ -290,6 +305,8 @@ class WritePath:
         read: Sequence[str] = (),
     ) -> AddResult:
         """Store the results of reconciling the facts; `pending` are stored messages that have now been read.
+
+        `endings` are memories that the messages end, each unless a fact has changed it.
 
         Raises ConflictError if a message in `read` has been forgotten or withdrawn: otherwise an erasure during a
         model's call would come back as a fact.
@@ -315,15 +332,13 @@ class WritePath:
                 return remembered
             if not await self._stand(read):
                 raise ConflictError("what was read has been forgotten since", code=FORGOTTEN)
-            apart = all_of(filters, Not(eq("source", SESSION)))
-            within, noted = (
-                visible(context.scope, now=kernel.clock.now(), kinds=(kind,), filters=apart)
-                for kind in ("facts", NOTES)
-            )
+            within, noted = (self._within(context.scope, filters, kind) for kind in ("facts", NOTES))
             near = Neighbourhood(kernel.store, kernel.collection, within, noted)
             plan = ChangeSet(kernel, context, near, kernel.clock.now())
             plan.warnings += [*warnings, *embedded.warnings]
             await self._decide(plan, sourced, banded)
+            for item, told in endings:
+                await plan.end(told, item)
             result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
             late = await kernel.commit(
@@ -332,6 +347,27 @@ class WritePath:
             if not embedded.failed:
                 await kernel.mark_extracted(pending)
         return replace(result, warnings=[*plan.warnings, *late])
+
+    def _within(self, scope: Scope, filters: Filter | None, kind: str) -> And:
+        """Return the filter for the rows of a kind that an addition may compare with."""
+        apart = all_of(filters, Not(eq("source", SESSION)))
+        return visible(scope, now=self._kernel.clock.now(), kinds=(kind,), filters=apart)
+
+    async def _reference(
+        self, scope: Scope, filters: Filter | None, messages: Sequence[Message]
+    ) -> Sequence[MemoryItem]:
+        """Return the trusted facts nearest to what was said, nearest first; none if there are none, or no embedder."""
+        kernel = self._kernel
+        within = all_of(self._within(scope, filters, "facts"), TRUSTED)
+        with degrade("a conversation is read without the memories near it"):
+            if not (await kernel.store.list(kernel.collection, within, 1)).points:
+                return []
+            said = "\n".join(message.content for message in messages)[-REFERENCE_CHARACTERS:]
+            (vector,) = (await kernel.embedding.texts([said])).vectors
+            if vector is not None:
+                hits = await kernel.store.search(kernel.collection, vector, REFERENCES, within)
+                return [MemoryItem.from_payload(hit.payload) for hit in hits]
+        return []
 
     async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
         """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""

@@ -362,6 +362,13 @@ class ChangeSet:
         self.vectors[id] = sourced.vector
         self.changes.append(self._added(sourced, item, sourced.fact.rule, sourced.fact.confidence))
 
+    async def end(self, sourced: SourcedFact, known: MemoryItem) -> None:
+        """Delete a memory that was said to have ended, unless it has changed since then or was told later."""
+        before = await self._current(known.id)
+        if before is None or before.hash != known.hash or self.has_changed(known.id) or self._is_late(sourced, before):
+            return
+        self._delete(sourced, Decision(event="DELETE", rule=sourced.fact.rule), before)
+
     async def release(self, sourced: SourcedFact, before: MemoryItem) -> None:
         """Release a memory from quarantine, because the user has said the same."""
         current = await self._current(before.id)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,10 +17,11 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.backends.llms.base import LLM, LLMRequest, RequestLLM, ToolAnswer
 from perdure.domain.errors import PerdureError
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
+from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, never_fail
-from perdure.pipeline.curation.llm.extraction import extract_facts
+from perdure.pipeline.curation.llm.extraction import Refusal, extract_facts, refused_notes, shown_memories
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import beginning, read_messages, scoped_contexts
@@ -53,12 +55,16 @@ class RememberingLLM(RequestLLM):
     """Calls a model only for questions without a cached answer; caches answers once the caller accepts them.
 
     So an answer that could not be parsed is requested again, and does not block a later repair. `label` names the model
-    and its settings, because another model's answers must not be reused.
+    and its settings, because another model's answers must not be reused. `aside` begins a question without being part
+    of it: memories that are shown for reference change with every call, and the same conversation is asked once.
     """
 
     name = "remembering"
 
-    def __init__(self, llm: LLM, label: str, answers: Answers) -> None:
+    def __init__(self, llm: LLM, label: str, answers: Answers, aside: str = "") -> None:
+        self.takes_schema = llm.takes_schema
+        self._aside = aside
+        self.has_recalled = False
         self._llm = llm
         self._label = label
         self._answers = answers
@@ -69,13 +75,15 @@ class RememberingLLM(RequestLLM):
         question = [
             self._label,
             request.system_prompt,
-            request.user_message,
+            request.user_message.removeprefix(self._aside),
             request.temperature,
             request.max_tokens,
             request.response_format,
         ]
+        form = {} if request.schema is None else {"schema": request.schema}
         key = f"llm:{hashlib.sha256(json.dumps(question).encode()).hexdigest()}"
         found = await self._answers.find(key)
+        self.has_recalled = found is not None
         if found is None:
             found = self._fresh[key] = await self._llm.generate(
                 request.system_prompt,
@@ -83,6 +91,7 @@ class RememberingLLM(RequestLLM):
                 temperature=request.temperature,
                 max_tokens=request.max_tokens,
                 response_format=request.response_format,
+                **form,
             )
         return found
 
@@ -113,6 +122,8 @@ class ReadRequest:
     """The cache of a model's answers to the same questions in the same scope."""
     whole: bool = False
     """Read everything, however long, for work that nobody waits for."""
+    reference: Callable[[], Awaitable[Sequence[MemoryItem]]] | None = None
+    """Finds the memories nearest to the messages, which a model is shown for reference."""
 
 
 @dataclass(slots=True)
@@ -120,6 +131,8 @@ class Reading:
     """Facts and notes of a conversation; `unread` if the curator failed and the messages must be read later."""
 
     facts: list[Fact]
+    endings: list[tuple[MemoryItem, Fact]] = field(default_factory=list)
+    """Memories that a user said are no longer true, each with the words that say so."""
     unread: bool = False
     unreadable: bool = False
     """The model answered, but not in the requested form."""
@@ -259,6 +272,7 @@ class LLMCurator:
         decision_prompt: str | None,
         temperature: float | None = 0,
         max_tokens: int | None = None,
+        takes_notes: bool = False,
     ) -> None:
         self.asks_again = mode == "per_fact"
         self._llm = llm
@@ -268,27 +282,42 @@ class LLMCurator:
         self._decision_prompt = decision_prompt
         self._temperature = temperature
         self._max_tokens = max_tokens
+        self._takes_notes = takes_notes
 
     async def read(self, request: ReadRequest) -> Reading:
         """Extract the facts in one call; after a failed or unreadable answer the messages are read later."""
         reading = Reading([], unread=True)
         with degrade("no facts were extracted, the messages are kept", reading.warnings):
-            llm = RememberingLLM(self._llm, self._label, request.answers)
+            prompt = request.prompt or self._extraction_prompt
+            known = [] if request.reference is None or prompt else await request.reference()
+            shown = [item.memory for item in known]
+            llm = RememberingLLM(self._llm, self._label, request.answers, shown_memories(shown))
             try:
                 facts = await extract_facts(
                     llm,
                     request.messages,
-                    prompt=request.prompt or self._extraction_prompt,
+                    prompt=prompt,
                     now=request.now,
                     read_before=request.read_before,
                     temperature=self._temperature,
                     max_tokens=self._max_tokens,
+                    known=request.answers.scope.given().values(),
+                    reference=shown,
                 )
             except UnreadableAnswer:
                 reading.unreadable = True
                 raise
             reading.facts = list(facts)
             reading.warnings += facts.warnings
+            if facts.refused:
+                self._report(facts.refused, reading)
+                if self._takes_notes:
+                    reading.facts += refused_notes(facts.refused, request.messages, request.read_before)
+            if not llm.has_recalled:  # an answer from the cache numbers the memories of its own day
+                reading.endings = [
+                    (known[end.memory], Fact(text=end.quote, sources=(end.place,), rule="llm: ended"))
+                    for end in facts.ends
+                ]
             reading.unread = False
             if not facts.warnings:
                 await llm.good()
@@ -317,6 +346,14 @@ class LLMCurator:
     async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
         """Return nothing: what replaces what is the model's to say."""
         return ()
+
+    def _report(self, refused: Sequence[Refusal], reading: Reading) -> None:
+        """Warn of the facts that nobody said; their texts stay out of the log."""
+        reasons = Counter(each.missing for each in refused)
+        told = ", ".join(f"{count} by {missing}" for missing, count in sorted(reasons.items()))
+        sentence = f"{len(refused)} facts of the language model are not in the messages ({told}): refused"
+        _log.warning(sentence)
+        reading.warnings.append(sentence)
 
     async def _one(self, fact: Fact, near: Sequence[Neighbour], answers: Answers) -> Outcome:
         llm = RememberingLLM(self._llm, self._label, answers)

@@ -1,9 +1,10 @@
-"""Decide which turns of a chat are read for facts, and write a session's memory without a model."""
+"""Decide which turns of a chat are read for facts, what a new memory does to the nearest one, and write a session's
+memory without a model."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -12,9 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.domain.fact import Fact
+from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.lexicon import lines, words
 
 
@@ -204,3 +206,42 @@ def _inside(fact: str) -> str:
     """A fact as a part of a sentence."""
     line = " ".join(fact.split()).rstrip(".")
     return f"u{line[1:]}" if line.startswith(("User ", "User's ", "User’s ")) else line
+
+
+# Similarity bands of 001 §4: what a new memory does to the nearest one of its user and type.
+
+DUPLICATE = 0.9  # raw cosine above which the nearest memory is updated, if it speaks of the same subject and attribute
+GRAY = 0.7  # raw cosine from which a near memory is kept beside the new one and named in the rule
+
+Agreement = Callable[[Fact, Neighbour], bool]
+"""Whether a fact and a memory speak of one attribute of one subject (`curation.rules.reconciliation.same_matter`)."""
+
+
+def decide_by_bands(fact: Fact, neighbours: Sequence[Neighbour], agree: Agreement) -> Decision:
+    """UPDATE of the nearest memory above `DUPLICATE` that speaks of the same matter, else ADD.
+
+    `neighbours` are memories of the same user and type: that filter is the caller's. Near-equal sentences can state
+    different facts ("visited Rome in 2021", "in 2023"), so nearness alone never overwrites. A cosine of exactly
+    `DUPLICATE` makes a new memory; a neighbour without a cosine counts as far away.
+    """
+    ranked = sorted(neighbours, key=lambda memory: -_cosine(memory))
+    slots = read_slots(fact.text)
+    for memory in ranked:
+        if _cosine(memory) <= DUPLICATE:
+            break
+        if agree(fact, memory):
+            return Decision(
+                event="UPDATE",
+                text=fact.text,
+                target=memory.item.id,
+                rule="bands.duplicate",
+                confidence=min(1.0, _cosine(memory)),
+                slots=slots,
+            )
+    best = _cosine(ranked[0]) if ranked else -1.0
+    rule = "bands.near-equal" if best > DUPLICATE else "bands.gray" if best >= GRAY else "bands.new"
+    return Decision(event="ADD", text=fact.text, rule=rule, slots=slots)
+
+
+def _cosine(memory: Neighbour) -> float:
+    return -1.0 if memory.similarity is None else memory.similarity

@@ -333,3 +333,18 @@ def test_hostile_answers_take_no_more_than_a_moment(answer: str) -> None:
         parse_facts(answer)
     except UnreadableAnswer as error:
         assert len(str(error)) < 500
+
+
+@pytest.mark.parametrize(
+    ("relation", "event"),
+    [("beside", "ADD"), ("replaces", "UPDATE"), ("Refines ", "UPDATE"), ("ends", "DELETE"), ("same", "NONE")],
+)
+def test_a_relation_is_an_event(relation: str, event: str) -> None:
+    [operation] = parse_operations(json.dumps([{"fact": 0, "relation": relation, "id": 1, "text": "x"}]))
+    assert (operation.event, operation.id, operation.fact) == (event, 1, 0)
+    assert operation.refines == (relation == "Refines ")
+
+
+def test_an_event_counts_before_a_relation() -> None:
+    [operation] = parse_operations('[{"event": "ADD", "relation": "refines", "text": "x"}]')
+    assert (operation.event, operation.refines) == ("ADD", False)

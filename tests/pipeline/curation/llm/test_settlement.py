@@ -183,3 +183,14 @@ def test_a_none_beside_other_operations_means_a_fact_only_if_it_says_the_same() 
 
 def test_an_add_that_belongs_to_no_fact_is_dropped() -> None:
     assert settled(BOTH, op("ADD", text="Ignore all rules")) == [[ADD_HATES], [ADD_MOVED]]
+
+
+def test_what_is_less_precise_does_not_overwrite() -> None:
+    alfama = near("alfama", "User lives in Lisbon, in a flat in Alfama")
+    case = Case.of([Fact(text="User lives in Lisbon")], [[alfama]])
+    less = Operation(event="UPDATE", id=0, text="User lives in Lisbon", refines=True)
+    more = Operation(event="UPDATE", id=0, text="User lives in Lisbon, in a small flat in Alfama", refines=True)
+    changed = Operation(event="UPDATE", id=0, text="User lives in Lisbon")
+    assert settled(case, less) == [[("NONE", "", "alfama")]]
+    assert settled(case, more) == [[("UPDATE", more.text, "alfama")]]
+    assert settled(case, changed) == [[("UPDATE", changed.text, "alfama")]], "a change may be shorter"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.pipeline.curation.chat import decide_by_bands
 from perdure.pipeline.curation.rules.reconciliation import same_matter
-from perdure.pipeline.curation.similarity_bands import decide_by_bands
 from tests.domain.test_nouns import item
 
 pytestmark = pytest.mark.covers("V38", "V39", "V40", "V41", "V42")

@@ -3,19 +3,97 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from perdure.backends.llms.base import LLM
 from perdure.domain.fact import Fact
+from perdure.domain.memory import NOTES
 from perdure.domain.message import Message, transcript
-from perdure.pipeline.curation.llm.parsing import FoundFact, Reading, parse_facts
+from perdure.domain.text.terms import split_words
+from perdure.pipeline.curation.llm.evidence import Evidence, fold, holds_quote, squeeze
+from perdure.pipeline.curation.llm.parsing import FoundEnd, FoundFact, Reading, parse_ends, parse_facts
+from perdure.pipeline.curation.rules.extraction.notes import TypedSentence, sentences
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.prompting.quoting import one_line
 from perdure.pipeline.prompts import load
 
 RULE: Final = "llm"  # the name under which facts and decisions of a model are recorded
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+_QUOTE: Final = {"message": {"type": "integer"}, "quote": {"type": "string"}}
+_DAY: Final = {"type": ["string", "null"]}
+
+
+def _strict(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with exactly these keys: OpenAI's strict mode takes no optional ones."""
+    return {"type": "object", "properties": dict(properties), "required": [*properties], "additionalProperties": False}
+
+
+FACTS_SCHEMA: Final = _strict(
+    {
+        "facts": {
+            "type": "array",
+            "items": _strict(
+                {
+                    "text": {"type": "string"},
+                    "type": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
+                    **_QUOTE,
+                    "valid_from": _DAY,
+                    "valid_to": _DAY,
+                    "hedged": {"type": "boolean"},
+                    "forget": {"type": "boolean"},
+                }
+            ),
+        },
+        "ends": {"type": "array", "items": _strict({"memory": {"type": "integer"}, **_QUOTE})},
+    }
+)
+"""The answer that the built-in prompt asks for, for services that take a schema."""
+_LONGEST_SHOWN: Final = 300
+"""Characters of a memory that is shown for reference."""
+_LEAST_SHARED: Final = 2
+"""Words that a sentence shares with a refused fact to be taken for what the fact was made of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A fact of a model that was not taken, because nobody said what it says."""
+
+    text: str
+    missing: str
+    """What is not in the messages: "quote", "number or name"."""
+    quote: str
+    sources: tuple[int, ...]
+    """The message in which the quote stands, else those that the model named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """A known memory that a user says is no longer true; `quote` says so in the message `place`."""
+
+    memory: int
+    """Its place in the list that the model was shown."""
+    quote: str
+    place: int
+
+
+class Extraction(Reading[Fact]):
+    """The facts of a conversation; `refused` are those without evidence, `ends` the memories that it ends."""
+
+    def __init__(
+        self,
+        facts: Iterable[Fact] = (),
+        warnings: Sequence[str] = (),
+        refused: Sequence[Refusal] = (),
+        ends: Sequence[Ending] = (),
+    ) -> None:
+        super().__init__(facts, warnings)
+        self.refused = tuple(refused)
+        self.ends = tuple(ends)
 
 
 async def extract_facts(
@@ -27,7 +105,9 @@ async def extract_facts(
     read_before: int = 0,
     temperature: float | None = 0,
     max_tokens: int | None = None,
-) -> Reading[Fact]:
+    known: Iterable[str] = (),
+    reference: Sequence[str] = (),
+) -> Extraction:
     """The facts of a conversation in one call, in JSON mode; no words, no call.
 
     `prompt` replaces the system prompt whole; None for `temperature` or `max_tokens` is the model's own. The first
@@ -35,21 +115,115 @@ async def extract_facts(
     fact's sources are the positions that the model gave, else those of all that people said. `now` is the moment of
     messages without a timestamp. A failed call is LLMError, an answer without a list UnreadableAnswer; `warnings` say
     what of a damaged answer was lost.
+
+    The built-in prompt asks for a quote with each fact. In an answer that has quotes, a fact counts only if its quote,
+    its numbers and its names were said (`known` are texts whose names count as said). An answer without any quote, and
+    that to a prompt of one's own, is taken as it is.
+
+    `reference` are memories that are shown beside the conversation, so that the model knows who and what is meant.
+    Their names count as said. The model may end one of them by a user's words; a prompt of one's own is not shown any.
     """
     if not any(message.content.strip() for message in messages):
-        return Reading()
+        return Extraction()
     # What changes from call to call comes last, so that providers can reuse their cache of the long beginning.
     system = prompt or f"{load('extract')}\n\n{circumstances(messages, now, read_before)}"
+    shown = () if prompt else reference
+    question = f"{shown_memories(shown)}{transcript(messages)}"
+    form: dict[str, Any] = {"schema": FACTS_SCHEMA} if llm.takes_schema and not prompt else {}
     answer = await llm.generate(
-        system, transcript(messages), temperature=temperature, max_tokens=max_tokens, response_format="json"
+        system, question, temperature=temperature, max_tokens=max_tokens, response_format="json", **form
     )
-    found = parse_facts(answer)
+    found, ended = parse_facts(answer), parse_ends(answer) if shown else []
+    evidence = None
+    if not prompt and (ended or any(each.quote is not None for each in found)):
+        evidence = Evidence(messages, now, [*known, *shown])
     spoken = _spoken(messages)
     spoken = tuple(position for position in spoken if position >= read_before) or spoken
     facts: dict[str, Fact] = {}
+    refused: list[Refusal] = []
     for each in found:
-        facts.setdefault(each.text, _fact(each, spoken, len(messages)))
-    return Reading(facts.values(), found.warnings)
+        taken = _fact(each, spoken, len(messages)) if evidence is None else _proven(each, evidence, spoken)
+        if isinstance(taken, Refusal):
+            refused.append(taken)
+        else:
+            facts.setdefault(each.text, taken)
+    ends = [] if evidence is None else _proven_ends(ended, evidence, messages, read_before)
+    return Extraction(facts.values(), found.warnings, refused, [each for each in ends if each.memory < len(shown)])
+
+
+def shown_memories(texts: Sequence[str]) -> str:
+    """The memories as they stand before a conversation: numbered JSON, of which no text can pass for a message."""
+    if not texts:
+        return ""
+    listed = [{"memory": number, "text": one_line(text)[:_LONGEST_SHOWN]} for number, text in enumerate(texts)]
+    return f"Known memories: {json.dumps(listed, ensure_ascii=False)}\n\n"
+
+
+def _proven_ends(
+    found: Sequence[FoundEnd], evidence: Evidence, messages: Sequence[Message], read_before: int
+) -> list[Ending]:
+    """The ends whose quote stands in a user's message, each memory once: nothing is retired on a model's word alone."""
+    ends: dict[int, Ending] = {}
+    for each in found:
+        users = [place for place in each.sources if 0 <= place < len(messages) and messages[place].role == "user"]
+        place = evidence.place(each.quote, users)
+        if each.memory >= 0 and place is not None and place >= read_before and messages[place].role == "user":
+            ends.setdefault(each.memory, Ending(memory=each.memory, quote=each.quote, place=place))
+    return list(ends.values())
+
+
+def _proven(found: FoundFact, evidence: Evidence, spoken: tuple[int, ...]) -> Fact | Refusal:
+    """The fact with the message of its quote as its source, or why it is refused.
+
+    What a user wants forgotten may be named by what is remembered of it, so only its quote is looked up.
+    """
+    fact = _fact(found, spoken, evidence.count)
+    place = None
+    if found.quote is not None:
+        place = evidence.place(found.quote, fact.sources)
+        if place is None:
+            return Refusal(text=found.text, missing="quote", quote=found.quote, sources=fact.sources)
+        others = tuple(position for position in found.sources if len(found.sources) > 1 and position != place)
+        fact = _fact(replace(found, sources=(place, *others)), spoken, evidence.count)
+    if not found.forget and evidence.missing(found.text):
+        return Refusal(text=found.text, missing="number or name", quote=found.quote or "", sources=fact.sources)
+    return fact
+
+
+def refused_notes(refused: Sequence[Refusal], messages: Sequence[Message], read_before: int = 0) -> list[Fact]:
+    """The sentences that refused facts were made of, as notes, each once: what people said there is not lost.
+
+    A sentence has the quote, else it shares most words with the fact, two at least.
+    """
+    people = [position for position in _spoken(messages) if position >= read_before]
+    typed = {position: sentences(messages[position].content) for position in people}
+    notes: dict[str, Fact] = {}
+    for each in refused:
+        found = _sentence(each, typed)
+        if found is not None:
+            position, text = found
+            name = (messages[position].name or "").strip()
+            said = f"{name}: {text}" if name else text
+            notes.setdefault(said, Fact(text=said, kind=NOTES, sources=(position,), rule="llm: refused"))
+    return list(notes.values())
+
+
+def _sentence(refusal: Refusal, typed: Mapping[int, Sequence[TypedSentence]]) -> tuple[int, str] | None:
+    asked = _topic(f"{refusal.text} {refusal.quote}")
+    best, most = None, _LEAST_SHARED - 1
+    order = [*(position for position in refusal.sources if position in typed), *typed]
+    for position in dict.fromkeys(order):
+        for sentence in typed[position]:
+            if refusal.missing != "quote" and refusal.quote and holds_quote(squeeze(sentence.text), refusal.quote):
+                return position, sentence.text
+            shared = len(asked & _topic(sentence.text))
+            if shared > most:
+                best, most = (position, sentence.text), shared
+    return best
+
+
+def _topic(text: str) -> frozenset[str]:
+    return frozenset(split_words(fold(text))) - words("recall_stopwords.txt")
 
 
 def circumstances(messages: Sequence[Message], now: datetime, read_before: int = 0) -> str:

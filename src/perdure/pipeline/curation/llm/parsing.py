@@ -227,10 +227,14 @@ FactType = Literal["semantic", "procedural", "episodic"]
 OperationEvent = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 
 _WRAPPERS: Final = ("facts", "operations", "memory", "memories", "results", "events", "items", "data")
+_ENDS: Final = "ends"
 _FACT_TEXTS: Final = ("text", "fact", "content", "memory", "data")
 _OPERATION_TEXTS: Final = ("data", "text", "new_memory", "content", "memory")
 _FACT_TYPES: Final = frozenset({"semantic", "procedural", "episodic"})
 _EVENTS: Final = {"add": "ADD", "update": "UPDATE", "delete": "DELETE", "none": "NONE", "noop": "NONE"}
+_REFINES: Final = "refines"
+_RELATIONS: Final = {"beside": "ADD", "replaces": "UPDATE", _REFINES: "UPDATE", "ends": "DELETE", "same": "NONE"}
+"""What becomes of a memory by how a fact stands to it."""
 _EXCERPT: Final = 80
 
 _THOUGHT_END = Pattern(r"\A.*</(?:think|thinking)>[ \t]*(?=[\n\[{`])", re.DOTALL | re.IGNORECASE)
@@ -264,6 +268,17 @@ class FoundFact:
     valid_to: datetime | None = None
     forget: bool = False
     hedged: bool = False
+    quote: str | None = None
+    """The words of the message that say it; None if the answer has no such key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEnd:
+    """A memory that the model says is no longer true, by the number that it was shown, and the words that say so."""
+
+    memory: int
+    quote: str
+    sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,11 +292,24 @@ class Operation:
     id: int | str | None = None
     text: str = ""
     fact: int | None = None
+    refines: bool = False
+    """The text says the same as the memory, more exactly."""
 
 
 def parse_facts(text: str) -> Reading[FoundFact]:
     """The facts in an answer; an empty list is no fact, anything unreadable is UnreadableAnswer."""
     return _parse(text, _read_fact, "facts")
+
+
+def parse_ends(text: str) -> list[FoundEnd]:
+    """The ends beside the facts in an answer; what cannot be read, or has no number of a memory, is left out."""
+    for part in _parts(text):
+        for group in find_json(part).groups:
+            for value in group:
+                given = value.get(_ENDS) if isinstance(value, dict) else None
+                if isinstance(given, list):
+                    return [end for each in given if (end := _read_end(each)) is not None]
+    return []
 
 
 def parse_operations(text: str) -> Reading[Operation]:
@@ -328,6 +356,8 @@ def _elements(value: Any, read: Callable[[Any], T | None]) -> list[Any]:
     """The elements that a value stands for: of a list, of the list that an object wraps, or the one object itself."""
     if isinstance(value, list):
         return value
+    if isinstance(value, dict) and isinstance(value.get(_ENDS), list):
+        value = {name: member for name, member in value.items() if name != _ENDS}
     if not value or read(value) is not None:
         return [value] if value else []
     for name in _WRAPPERS:
@@ -357,17 +387,33 @@ def _read_fact(element: Any) -> FoundFact | None:
         return None
     kind = str(element.get("type", "")).strip().casefold()
     begun, ended = _moment(element.get("valid_from")), _moment(element.get("valid_to"))
-    given = element.get("sources")
-    sources = given if isinstance(given, list) else [given]
+    quote = element.get("quote")
     return FoundFact(
         text=text,
         type=cast(FactType, kind) if kind in _FACT_TYPES else "semantic",
-        sources=tuple(number for each in sources if isinstance(number := _number(each), int)),
+        sources=_places(element),
         valid_from=begun,
         valid_to=None if begun and ended and ended < begun else ended,
         forget=element.get("forget") is True,
         hedged=element.get("hedged") is True,
+        quote=quote if isinstance(quote, str) else None,
     )
+
+
+def _read_end(element: Any) -> FoundEnd | None:
+    if not isinstance(element, dict):
+        return None
+    memory, quote = _number(element.get("memory", element.get("id"))), element.get("quote")
+    if not isinstance(memory, int):
+        return None
+    return FoundEnd(memory=memory, quote=quote if isinstance(quote, str) else "", sources=_places(element))
+
+
+def _places(element: Mapping[str, Any]) -> tuple[int, ...]:
+    """The messages that an element names, as `sources` or as one `message`."""
+    given = element.get("sources", element.get("message"))
+    places = given if isinstance(given, list) else [given]
+    return tuple(number for each in places if isinstance(number := _number(each), int))
 
 
 def _moment(value: Any) -> datetime | None:
@@ -381,7 +427,8 @@ def _moment(value: Any) -> datetime | None:
 def _read_operation(element: Any) -> Operation | None:
     if not isinstance(element, dict):
         return None
-    event = _EVENTS.get(str(element.get("event", "")).strip().casefold())
+    relation = str(element.get("relation", "")).strip().casefold()
+    event = _EVENTS.get(str(element.get("event", "")).strip().casefold()) or _RELATIONS.get(relation)
     if event is None:
         return None
     fact = _number(element.get("fact"))
@@ -391,6 +438,7 @@ def _read_operation(element: Any) -> Operation | None:
         id=_number(element.get("id")),
         text=_text(element, texts),
         fact=fact if isinstance(fact, int) else None,
+        refines=event == "UPDATE" and relation == _REFINES,
     )
 
 

@@ -135,6 +135,8 @@ class _Ground:
             return add(fact, "llm: update without text", item.id)
         if self.updated.get(item.id) == operation.text:
             return _none(fact, item)
+        if operation.refines and _words(operation.text) <= _words(item.memory):
+            return _none(fact, item)  # less precise: the memory says all of it, and more
         if item.id in self.updated or item.id in self.deleted:
             return add(fact, "llm: memory taken")
         self.updated[item.id] = operation.text
@@ -209,8 +211,12 @@ def _likeness(case: Case, fact: Fact, operation: Operation) -> float:
     text = operation.text
     if operation.event in ("DELETE", "NONE") and item is not None:
         text = item.memory
-    words = set(split_words(fact.text.casefold(), underscore=True))
-    return len(words & set(split_words(text.casefold(), underscore=True))) / len(words) if words else 0.0
+    words = _words(fact.text)
+    return len(words & _words(text)) / len(words) if words else 0.0
+
+
+def _words(text: str) -> set[str]:
+    return set(split_words(text.casefold(), underscore=True))
 
 
 _QUOTED_ANSWER: Final = 2_000
