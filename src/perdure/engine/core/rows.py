@@ -123,8 +123,11 @@ def net_rows(changes: Sequence[Change], vectors: Mapping[str, Vector | None]) ->
 
 def stored_as_said(changes: Sequence[Change]) -> set[str]:
     """Return the messages that are memories themselves, and need no separate row."""
-    said = (change for change in changes if change.after and change.after.role != "memory")
-    return {id for change in said for id in (*change.sources, *change.after.sources)}  # an undo names no sources itself
+    found: set[str] = set()
+    for change in changes:
+        if change.after is not None and change.after.role != "memory":
+            found.update(change.sources, change.after.sources)  # an undo names sources in its memory alone
+    return found
 
 
 def version_of(before: MemoryItem, *, untold_at: str, replaced_by: str | None = None) -> MemoryItem:
