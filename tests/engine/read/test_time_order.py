@@ -121,7 +121,7 @@ def test_a_fact_stands_at_the_time_that_it_is_about(quick: Memory) -> None:
 
 
 def test_facts_notes_and_messages_come_in_one_order_each_once(open_memory: Open) -> None:
-    memory = open_memory(embedder=HASHED)
+    memory = open_memory(embedder=HASHED, episodes="words")
     tell(memory, "2026-03-09", "I adopted a cat called Miso.")
     tell(memory, "2026-03-02", "Meine Katze heißt Miso und schläft den ganzen Tag auf dem Sofa.")
     memory.add(

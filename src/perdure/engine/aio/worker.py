@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from perdure.backends.blocking import is_cancelled
+from perdure.domain.errors import ClosedError
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02  # seconds between two checks whether a task has ended
@@ -124,7 +125,7 @@ class _Run:
             self._woken.clear()
             try:
                 pause = await self._work()
-            except RuntimeError as error:
+            except (RuntimeError, ClosedError) as error:
                 if not is_ending(error):
                     raise
                 return
@@ -138,7 +139,8 @@ class _Run:
 
 def is_ending(error: BaseException) -> bool:
     """Whether the error says that the interpreter is shutting down and starts no more threads."""
-    return isinstance(error, RuntimeError) and "after" in str(error) and "shutdown" in str(error)
+    said = error.__cause__ if isinstance(error, ClosedError) else error  # as `run_blocking` tells it
+    return isinstance(said, RuntimeError) and "after" in str(said) and "shutdown" in str(said)
 
 
 _ALL: weakref.WeakSet[Worker] = weakref.WeakSet()

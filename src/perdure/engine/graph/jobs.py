@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.ledgers.repositories.base import Jobs
 from perdure.domain.clock import iso, read_moment
-from perdure.domain.errors import InvalidInputError, PerdureError
+from perdure.domain.errors import ClosedError, InvalidInputError, PerdureError
 from perdure.domain.event import Change
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.memory import MemoryItem
@@ -105,7 +106,7 @@ def seconds_until(moment: str) -> float:
 
 async def hand_in(jobs: Jobs, done: Sequence[str], left: Sequence[str], warning: str) -> None:
     """Tell the queue which jobs are done, and give back the rest; where that fails they are done again."""
-    with degrade(warning):
+    with degrade(warning), suppress(ClosedError):  # closed, or the program is ending: nobody is there to be warned
         if done:
             await jobs.done(done)
         if left:

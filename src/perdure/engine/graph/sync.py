@@ -367,6 +367,8 @@ class GraphSync:
                 return 0.0
             due = await queue.next_due(self.kinds.all)
         except PerdureError as error:  # the ledger is locked or full: writers get its errors
+            if is_ending(error):
+                raise
             logger.warning("the graph's jobs wait: %s", error.message)
             return job_queue.pause_after(3)
         return IDLE if due is None else min(IDLE, max(BUSY, job_queue.seconds_until(due)))
