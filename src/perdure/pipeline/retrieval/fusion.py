@@ -64,8 +64,8 @@ nearly every other, so that .95 says much there. AUROC on BEAM's dev half (some 
 BY_ANOTHER, STRICTNESS_OF_SPEAKERS = 0.7, 4.0
 """What others say of a person counts for so much of what the person says; and the power of that share.
 
-"What did Ann buy?" is asked in the words of a purchase, which may be Bo's. AUROC on LoCoMo's adversarial questions (237
-of 587 questions of five conversations) with a power of 0, 1, 2, 4: .63, .68, .71, .74, in the first two as in the others.
+"What did Ann buy?" is asked in the words of a purchase, which may be Bo's. AUROC on LoCoMo's adversarial questions, 237
+of 587 of five conversations, with a power of 0, 1, 2, 4: .63, .68, .71, .74, and much the same in the first two alone.
 """
 
 
