@@ -177,3 +177,15 @@ def test_time_says_how_near_the_evidence_comes(away: int, least: float, most: fl
 
 def test_time_is_told_only_where_it_is_asked_about() -> None:
     assert "time" not in covered(question_of("the cello?"), [[1.0]]).facets
+
+
+@given(st.floats(0.125, 1, width=32), st.floats(0.125, 1, width=32))
+def test_what_another_said_covers_less_of_a_question_about_a_person(theirs: float, others: float) -> None:
+    question = question_of("Which cello did Ann buy?", "ann", "bo")
+    held = [[theirs, others]] * len(question.words)
+    by_either = covered(question, held, speakers=["ann", "ann"]).value
+    by_another = covered(question, held, speakers=["ann", "bo"]).value
+    assert by_another < by_either if others > theirs else by_another == by_either
+    by_none = covered(question, held, speakers=["bo", "bo"]).value
+    assert 0 < by_none <= by_another and by_none < by_either
+    assert covered(question, held, speakers=[None, None]).value == by_either
