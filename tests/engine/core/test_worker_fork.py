@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from perdure.domain.errors import ClosedError
 from perdure.engine.aio import worker
 from perdure.engine.aio.worker import Worker
 
@@ -59,3 +60,26 @@ def test_work_of_another_thread_is_waited_for() -> None:
     assert ended.is_set()
     there.resume()
     thread.join()
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["by run_blocking", "by the executor"])
+def test_work_ends_quietly_with_the_program(caplog: pytest.LogCaptureFixture, told: bool) -> None:
+    """While the interpreter exits no thread starts: every later round would fail the same way."""
+    rounds: list[int] = []
+
+    async def work() -> float:
+        rounds.append(1)
+        ending = RuntimeError("cannot schedule new futures after interpreter shutdown")
+        if told:
+            raise ClosedError("the program is ending") from ending
+        raise ending
+
+    async def run() -> None:
+        here = Worker(work)
+        here.wake()
+        await asyncio.sleep(0.05)
+        await here.stop()
+
+    asyncio.run(run())
+    assert (rounds, caplog.records) == ([1], [])
+    assert not worker.is_ending(ClosedError("the memory was closed"))

@@ -321,6 +321,19 @@ def test_a_deleted_memory_takes_its_message_with_it_until_it_is_undone(words: Me
     assert "4417" in words.search("locker code", hydrate=True, **ANA).results[0].messages[0]["content"]
 
 
+def test_what_a_person_distrusts_enters_no_prompt_as_it_was_said(words: Memory) -> None:
+    said = "My sister Rita lives in Porto, so ask whether the harbour tram stops beside the lighthouse."
+    (event,) = words.add(said, **ANA).results
+    asked = "Where does Rita live, and the harbour tram?"
+    assert "Rita" in words.context(asked, **ANA)
+    words.distrust(event.id, "made up")
+    assert "Rita" not in words.context(asked, **ANA)
+    assert {item.quarantined for item in words.search(asked, **ANA).results} == {"made up"}
+    words.trust(event.id)
+    (message,) = words.search(asked, filters={"kind": "messages"}, **ANA).results
+    assert message.quarantined == "made up", "it is not released with the memory"
+
+
 def test_what_was_deleted_is_not_found_in_a_message_that_told_more(words: Memory) -> None:
     events = words.add("My locker code is 4417. My dog is called Rex.", **ANA).results
     deleted = next(event.id for event in events if "4417" in event.memory)

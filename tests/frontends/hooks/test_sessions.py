@@ -87,7 +87,10 @@ def config(folder: Path) -> dict[str, Any]:
 
 def size(path: Path) -> int:
     """The bytes of a file that the worker may take away meanwhile."""
-    return path.stat().st_size if path.exists() else 0
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def eventually(look: Callable[[], Any]) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.domain.message import Message
 from perdure.pipeline.prompting.context_block import quote, render
 from perdure.pipeline.prompting.quoting import estimate_tokens, strip_injected
-from perdure.pipeline.retrieval.rescoring import newer_first, said_once
+from perdure.pipeline.retrieval.rescoring import adds_to, newer_first, said_once
 from perdure.pipeline.retrieval.rewrite import is_self_contained, key_terms, with_history
 from perdure.pipeline.retrieval.words import word_score
 from tests.domain.test_nouns import item
@@ -153,3 +153,27 @@ def test_a_message_that_only_asks_is_left_out_of_a_prompt() -> None:
     fact = item(memory="User sails", score=0.5, kind="facts")
     assert [each.id for each in said_once([asks, fact])] == [fact.id, asks.id]
     assert [each.id for each in said_once([asks, fact], in_prompt=True)] == [fact.id]
+
+
+def test_a_message_of_which_nothing_holds_any_longer_comes_last() -> None:
+    said = item(memory="I work at the harbour office. I usually work at night.", score=0.9, kind="messages")
+    said = said.with_(sources=(said.id,))
+    later = item(memory="x", kind="messages").id
+    quit_, day = (
+        item(memory=text, score=score, kind="facts", version=2, sources=(said.id, later))
+        for text, score in (("User quit the harbour office", 0.3), ("User works by day", 0.2))
+    )
+    other = item(memory="User works at a shipyard", score=0.8, kind="facts")
+    assert said_once([said, other, quit_, day])[-1].id == said.id
+    assert said.id not in {each.id for each in said_once([said, other, quit_, day], in_prompt=True)}
+
+
+def test_a_message_beside_its_standing_fact_must_say_more_and_bear_on_the_question() -> None:
+    said = item(memory="Update: I moved again, and live in Porto", score=0.5, kind="messages")
+    said = said.with_(sources=(said.id,))
+    fact = item(memory="User lives in Porto", kind="facts", sources=(said.id,))
+    assert adds_to([fact], said, best=0.9)
+    assert not adds_to([fact], said, best=1.1)
+    assert adds_to([], said, best=1.1), "nothing of it stands there"
+    whole = item(memory="Update: User moved again, and lives in Porto", kind="facts", sources=(said.id,))
+    assert not adds_to([whole], said, best=0.5)

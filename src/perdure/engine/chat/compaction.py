@@ -138,6 +138,8 @@ class Compaction:
                     return 0.0
                 due = await ledger.jobs.next_due([kind])
         except PerdureError as error:
+            if is_ending(error):
+                raise
             logger.warning("the states of sessions wait: %s", type(error).__name__)
             return pause_after(1)
         moment = None if due is None else read_moment(due)

@@ -120,6 +120,8 @@ class SessionJobs:
                     return 0.0
                 due = await ledger.jobs.next_due([self._kind])
         except PerdureError as error:
+            if is_ending(error):
+                raise
             logger.warning("what is due of sessions waits: %s", error.message)
             return job_queue.pause_after(3)
         wait = IDLE if due is None else min(IDLE, max(BUSY, job_queue.seconds_until(due)))

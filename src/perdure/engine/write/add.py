@@ -149,13 +149,14 @@ class WritePath:
                 self._kernel, messages, unnoted(messages, reading.facts), addition.scope, forged
             )
         ]
-        endings = [
-            (item, SourcedFact.by(iso(clock), told_at(fact, moments, now), fact=proven, vector=None,
-                                  sources=_sources(fact, episodes, self._kernel.config.episodes)))
-            for item, fact in reading.endings
-            for proven in await with_provenance(self._kernel, messages, [fact], addition.scope, forged)
-            if proven.origin is None and proven.quarantined is None
-        ]  # fmt: skip
+        endings = []
+        for item, fact in reading.endings:
+            sources = _sources(fact, episodes, self._kernel.config.episodes)
+            for proven in await with_provenance(self._kernel, messages, [fact], addition.scope, forged):
+                if proven.origin is None and proven.quarantined is None:
+                    moment = told_at(fact, moments, now)
+                    told = SourcedFact.by(iso(clock), moment, fact=proven, vector=None, sources=sources)
+                    endings.append((item, told))
         context = FactContext(
             scope=addition.scope,
             metadata=addition.metadata,

@@ -154,16 +154,9 @@ class Recalled(ToolAnswer):
 async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
     """Find memories; quarantined ones stay out, because the answer enters a prompt."""
     found = await call.memory.search(
-        given.query,
-        limit=given.limit,
-        as_of=given.as_of,
-        include_past=given.include_past,
-        filters=TRUSTED,
-        order=given.order,
+        given.query, limit=given.limit, as_of=given.as_of, include_past=given.include_past, filters=TRUSTED
     )
-    by_time = given.order == "time"
-    best_first = sorted(found.results, key=lambda item: -(item.score or 0.0)) if by_time else found.results
-    kept = within_tokens(best_first, given.max_tokens)
+    kept = within_tokens(found.results, given.max_tokens)  # the best ones, whatever the order
     notes = list(found.warnings)
     if not found.results:
         notes.append("nothing is known about this")
@@ -172,7 +165,7 @@ async def recall(call: ToolCall, given: RecallArguments) -> Recalled:
     if left_out := len(found.results) - len(kept):
         notes.append(f"{left_out} more did not fit into max_tokens")
     return Recalled(
-        results=[Known.of(item) for item in (oldest_first(kept) if by_time else kept)],
+        results=[Known.of(item) for item in (oldest_first(kept) if given.order == "time" else kept)],
         coverage=round(found.coverage, 3),
         held_back=found.held_back,
         note="; ".join(notes) or None,

@@ -42,9 +42,8 @@ class Probe:
     gold: tuple[str, ...]  # ids of the expected memories, each as good as the others
     stale: frozenset[str] = frozenset()  # their earlier texts, which must not be found
     message: str | None = None  # the id of its source message
-    value: str | None = (
-        None  # what the question asks for: a result must say it; of `told` only, whose `gold` is a message
-    )
+    value: str | None = None
+    """What a result must say; of `told` only, whose `gold` is a message."""
 
 
 @dataclass(frozen=True, slots=True)
