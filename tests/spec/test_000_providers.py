@@ -209,8 +209,9 @@ def test_with_a_key_the_defaults_are_openais(monkeypatch: pytest.MonkeyPatch) ->
     assert chat["model"] == "gpt-4o-mini"
     assert {body["model"] for body in wire.bodies("embeddings")} == {"text-embedding-3-small"}
     assert (result.usage.calls, result.usage.input_tokens) == (1, 100)
-    assert result.usage.embedding_tokens == len("User's name is Bob")
-    assert result.usage.cost == pytest.approx((100 * 0.15 + 10 * 0.6 + 18 * 0.02) / 1e6)
+    embedded = len("User's name is Bob") + len("My name is Bob")
+    assert result.usage.embedding_tokens == embedded, "the fact's, and those of its message, which is searched too"
+    assert result.usage.cost == pytest.approx((100 * 0.15 + 10 * 0.6 + embedded * 0.02) / 1e6)
 
 
 @pytest.mark.covers("T42")

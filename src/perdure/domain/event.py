@@ -230,7 +230,8 @@ class Absence(Answer):
     """Why a search does not return a memory: the step it failed, as a code, as a sentence and in numbers."""
 
     reason: str
-    """unknown, deleted, erased, not_told_yet, past, type, filter, kind, not_matched, threshold, limit, or returned."""
+    """unknown, deleted, erased, not_told_yet, past, type, filter, kind, not_matched, retold, threshold, faint, limit or
+    returned."""
     sentence: str
     numbers: dict[str, Any] = field(default_factory=dict)
 

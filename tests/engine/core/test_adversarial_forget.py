@@ -266,6 +266,21 @@ def test_a_message_stays_hidden_until_all_that_was_deleted_of_it_is_back(open_me
     assert undone(dog.id) == 1
 
 
+def test_a_request_to_forget_is_not_found_itself(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED)
+    memory.add("I live in Oslo.", **ANA)
+    memory.add("Please forget that my locker code is 4471.", **ANA)
+    assert [item.memory for item in memory.search("locker code 4471", **ANA).results] == ["User lives in Oslo"]
+    assert "4471" not in memory.context("locker code", **ANA)
+
+
+def test_a_request_that_an_assistant_repeats_hides_nothing(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED)
+    said = "You said: please forget that my locker code is 4471. It was never stored."
+    memory.add([{"role": "assistant", "content": said}], **ANA)
+    assert said in [item.memory for item in memory.search("locker code 4471", **ANA).results]
+
+
 def test_what_was_stored_as_said_comes_back_as_one_row(open_memory: Open) -> None:
     memory = open_memory(embedder=HASHED, episodes="words")
     id = memory.add("My locker is by the door", infer=False, **ANA).results[0].id

@@ -66,6 +66,7 @@ class Machine(RuleBasedStateMachine):
                 "embedder": {"provider": "hashed", "config": {"dimensions": 8}},
                 "vector_store": {"provider": self.store},
                 "updates": self.updates,
+                "episodes": "notes",  # the model knows memories; of messages, other tests
             }
         )
         self.engine = build(config, clock=lambda: self.clock)

@@ -68,7 +68,7 @@ def test_opening_says_what_is_gone_and_hinders_nothing(tmp_path: Path, caplog: p
 
 def test_the_command_line_says_it_and_mends_it(tmp_path: Path) -> None:
     run(tmp_path, live_a_little)
-    (tmp_path / "perdure.toml").write_text(CLI_HASHED)
+    (tmp_path / "perdure.toml").write_text('episodes = "notes"\n' + CLI_HASHED)
     here = ["--json", "--path", str(tmp_path)]
     before = perdure("search", "where do I live?", "--user-id", "ana", *here)
     lose(tmp_path)
@@ -311,3 +311,26 @@ def test_nothing_is_forgotten_where_the_ledger_cannot_be_opened(tmp_path: Path) 
         with pytest.raises(LedgerError):
             memory.forget(user_id="ana")
         assert [item.memory for item in memory.get_all(user_id="ana").results] == ["User's PIN is 4711"]
+
+
+def test_messages_of_what_was_deleted_are_not_made_searchable(tmp_path: Path) -> None:
+    """While messages were not searched, a deletion left them in sight."""
+
+    async def lived(engine: Engine) -> None:
+        [code] = await say(engine, "My locker code is 4417.")
+        [dog] = await say(engine, "My dog is called Rex.")
+        await engine.revise.delete(code.id)
+        await engine.revise.delete(dog.id)
+        await engine.revise.undo((await engine.read.history(dog.id))[-1].id)
+        await say(engine, "I have a cat called Miso.")
+        await say(engine, "I no longer have a cat called Miso.")
+
+    run(tmp_path, lived, episodes="notes")
+    lose(tmp_path)
+    run(tmp_path, mend, episodes="words")
+    rows = run(tmp_path, all_rows, episodes="words").values()
+    assert {row["memory"] for row in rows if row["kind"] == "messages"} == {
+        "My dog is called Rex.",
+        "I have a cat called Miso.",
+        "I no longer have a cat called Miso.",
+    }

@@ -286,6 +286,14 @@ def test_a_fact_that_says_a_message_whole_stands_for_it(words: Memory) -> None:
     assert found(words, "Where does Ana live? Porto?") == ["User lives in Porto"]
 
 
+def test_a_message_for_which_a_fact_stands_is_explained(words: Memory) -> None:
+    (event,) = words.add("I live in Porto.", **ANA).results
+    (message,) = rows(words, "messages")
+    told = words.why_not(message.id, "Where does Ana live? Porto?", **ANA)
+    assert (told.reason, told.numbers["retold_by"]) == ("retold", [event.id])
+    assert event.id in told.sentence
+
+
 def test_a_message_that_says_more_stands_behind_its_fact(words: Memory) -> None:
     said = "My sister Rita lives in Porto, so ask whether the harbour tram stops beside the lighthouse?"
     words.add(said, **ANA)

@@ -27,6 +27,7 @@ def beside(lived: Path) -> dict[str, Any]:
     return {
         "path": lived,
         "embedder": HASHED,
+        "episodes": "notes",
         "vector_store": {"provider": "sqlite", "config": config},
         "history": {"db_path": lived / "history.db"},
     }
@@ -34,14 +35,14 @@ def beside(lived: Path) -> dict[str, Any]:
 
 def elsewhere(lived: Path, embedder: dict[str, Any] = HASHED) -> dict[str, Any]:
     """Another store with another ledger."""
-    return {"path": lived.parent / "elsewhere", "embedder": embedder}
+    return {"path": lived.parent / "elsewhere", "embedder": embedder, "episodes": "notes"}
 
 
 def copied(
     lived: Path, config: dict[str, Any], before: Callable[[Engine, Engine], Awaitable[None]] | None = None
 ) -> CopyReport:
     async def go() -> CopyReport:
-        source = build(read_config({"path": lived, "embedder": HASHED}))
+        source = build(read_config({"path": lived, "embedder": HASHED, "episodes": "notes"}))
         target = build(read_config(config))
         try:
             if before is not None:
@@ -128,7 +129,7 @@ def test_what_is_written_meanwhile_comes_too(lived: Path, monkeypatch: pytest.Mo
 
     async def go() -> None:
         nonlocal said
-        source = build(read_config({"path": lived, "embedder": HASHED}))
+        source = build(read_config({"path": lived, "embedder": HASHED, "episodes": "notes"}))
         target = build(read_config(elsewhere(lived, SHORT)))
 
         async def slow(self: HashedEmbedder, texts: Any) -> Any:

@@ -144,6 +144,20 @@ def test_messages_become_searchable_where_they_were_not(lived: Path, tmp_path: P
     assert "I have a cat called Miso." in {row["memory"] for row in rows if row.get("kind") == "messages"}
 
 
+def test_messages_of_what_was_deleted_stay_out_of_sight(tmp_path: Path) -> None:
+    """While messages were not searched, a deletion left them in sight."""
+
+    async def lived(engine: Engine) -> None:
+        [code] = await say(engine, "My locker code is 4417.")
+        await engine.revise.delete(code.id)
+        await say(engine, "I have a cat called Miso.")
+
+    run(tmp_path / "one", lived)
+    load(tmp_path / "two", export(tmp_path / "one"), episodes="words")
+    rows = records(export(tmp_path / "two", episodes="words"), "memory")
+    assert [row["memory"] for row in rows if row.get("kind") == "messages"] == ["I have a cat called Miso."]
+
+
 def test_no_reader_finds_the_end_of_a_line_inside_a_text(tmp_path: Path) -> None:
     odd = "a\x85b\u2028c\u2029d\x1ee\rf\ng"
     run(tmp_path, lambda engine: say(engine, odd, infer=False))

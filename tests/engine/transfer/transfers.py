@@ -27,7 +27,7 @@ def run(path: Path, work: Callable[[Engine], Awaitable[T]], **config: Any) -> T:
     """Open an engine over a folder, do something, close it."""
 
     async def go() -> T:
-        engine = build(read_config({"path": path, "embedder": {"provider": "hashed"}, **config}))
+        engine = build(read_config({"path": path, "embedder": {"provider": "hashed"}, "episodes": "notes", **config}))
         try:
             return await work(engine)
         finally:

@@ -68,6 +68,7 @@ def test_messages_have_cues_and_facts_have_none(quick: Memory) -> None:
         LIKED: "0.0.p",
         PLAIN: "0.0.",
         TIMED: pack_cues(read_cues(kept[TIMED])),
+        "I have a cat.": "0.0.",
     }
     assert read_cues(kept[TIMED]).temporal > 0 and read_cues(kept[TIMED]).proper > 0
     assert not any(PASSAGES in payload for payload in kept.values())

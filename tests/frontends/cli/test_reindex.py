@@ -26,10 +26,10 @@ def test_reindex_goes_to_the_configured_embedder(at: Folder) -> None:
     assert refused.status == 2
     assert "perdure reindex" in refused.err
     held = at.ask("reindex", "--no-switch")
-    assert (held["switched"], held["embedded"], held["collection"]) == (False, 3, "memories")
+    assert (held["switched"], held["embedded"], held["collection"]) == (False, 4, "memories")
     ran = at("reindex")
     assert ran.status == 0
-    assert re.fullmatch(r"embedded 0 texts: 3 rows from hashed-\S*384\S* to hashed-\S*64\S*\nswitched\n", ran.out), (
+    assert re.fullmatch(r"embedded 0 texts: 4 rows from hashed-\S*384\S* to hashed-\S*64\S*\nswitched\n", ran.out), (
         ran.out
     )
     assert "kept word for word" in at.texts()
@@ -48,15 +48,15 @@ def test_reindex_of_nothing_is_a_usage_error(tmp_path: Path) -> None:
 def test_copy_takes_a_folder_or_a_file(at: Folder, tmp_path: Path) -> None:
     other = folder(tmp_path / "other")
     report = at.ask("copy", str(other.path))
-    assert (report["rows"], report["copied"], report["kept"]) == (3, 3, 0)
+    assert (report["rows"], report["copied"], report["kept"]) == (4, 4, 0)
     assert other.texts() == at.texts()
     assert other.ask("doctor")["healthy"]
     file = tmp_path / "third.toml"
     file.write_text(f'path = "{tmp_path / "third"}"\n{SHORT}', encoding="utf-8")
     ran = at("copy", str(file))
     assert ran.status == 0
-    assert ran.out == "copied 3 rows; all 3 were read back\n"
-    assert "3 texts were embedded anew" in ran.err
+    assert ran.out == "copied 4 rows; all 4 were read back\n"
+    assert "4 texts were embedded anew" in ran.err
 
 
 def test_copy_onto_itself_or_to_nowhere_is_a_usage_error(at: Folder, tmp_path: Path) -> None:

@@ -318,10 +318,10 @@ class MemoryConfig(BaseModel):
         description="How the llm curator decides: about all facts in one call, in one call a fact, or never updating",
     )
     episodes: Literal["words", "notes", "keep", "search", "off"] = Field(
-        "notes",
+        "words",
         description="What becomes of messages: stored, with their sentences that no fact says as notes, and searched "
         "(`words`); stored, with notes (`notes`); stored (`keep`); stored and searched, without notes (`search`); not "
-        "stored (`off`)",
+        "stored (`off`). With the store `markdown`, where each searched message is a file, the default is `notes`",
     )
     updates: Literal["in_place", "supersede"] = Field(
         "in_place", description="Whether an update keeps the id (the old text stays as a version) or makes a new memory"
@@ -349,7 +349,7 @@ class MemoryConfig(BaseModel):
 
     def __init__(self, **values: Any) -> None:
         """Apply the arguments over the `PERDURE_...` variables; no .env file is read."""
-        super().__init__(**_merge(variables(), values))
+        super().__init__(**_of_files(_merge(variables(), values)))
 
     @property
     def chosen_curator(self) -> Literal["llm", "rules"]:
@@ -405,6 +405,13 @@ def variables() -> dict[str, Any]:
 
 
 _PREFIX = "PERDURE_"
+
+
+def _of_files(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with what a folder of files has by default: no file for each message."""
+    store = values.get("vector_store")
+    provider = store.get("provider") if isinstance(store, dict) else getattr(store, "provider", None)
+    return {"episodes": "notes", **values} if provider == "markdown" else values
 
 
 def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:

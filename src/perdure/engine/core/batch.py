@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change
 from perdure.domain.memory import NOTES, MemoryItem, new_id
 from perdure.engine.core.lookup import live_row
@@ -27,6 +28,28 @@ def messages_of(item: MemoryItem, config: MemoryConfig) -> tuple[str, ...]:
     if item.kind == "messages":
         return (item.id,)
     return item.sources if config.episodes == "words" and item.kind in ("facts", NOTES) else ()
+
+
+async def hide_messages(kernel: Kernel, ids: Sequence[str]) -> None:
+    """Hide messages from all reads; their search rows are deleted, and files leave a tombstone.
+
+    Hold the lock of a scope that covers them.
+    """
+    assert kernel.ledger is not None, "they are kept there"
+    await kernel.ledger.hide_episodes(ids)
+    if not kernel.config.searches_messages:
+        return
+    from perdure.backends.markdown.base import FileStore
+
+    kept: list[Point] = []
+    if isinstance(kernel.store, FileStore):
+        moment = kernel.clock.tick()
+        for point in await kernel.store.get_many(kernel.collection, ids):
+            keep = version_of(MemoryItem.from_payload(point.payload), untold_at=moment)
+            kept.append(Point(keep.id, point.vector, keep.to_payload()))
+    await kernel.store.apply(kernel.collection, kept, ids)
+    if kernel.file_observer is not None:
+        kernel.file_observer.note(())
 
 
 @dataclass(slots=True)

@@ -566,6 +566,7 @@ class Kernel(HistoryQueries):
             shown = [id for id, is_shown in moved.items() if is_shown and id not in written]
             again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
             away = {id for id, is_shown in moved.items() if not is_shown} | rows.stored_as_said(changes)
+            away.update(each.id for each in episodes if each.hidden)
             puts += await self._episode_points(
                 [each for each in [*episodes, *again] if each.id not in away], said_until
             )

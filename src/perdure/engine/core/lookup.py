@@ -9,16 +9,18 @@ from perdure.domain.errors import NotFoundError
 from perdure.domain.filter import Condition, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.core.access import is_inside, reaches, scoped
+from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, scoped
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import Ledger
     from perdure.backends.vector_stores.base import Point
-    from perdure.domain.event import Episode
+    from perdure.domain.event import Change, Episode
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
 
 SESSION = "session"  # the source of summaries of a whole session, which no later fact overwrites
+READERS = frozenset({"add", "add_facts", "gateway", "repair"})
+"""Actors of changes that follow from what was told."""
 AT_A_TIME = 500  # ids in one filter, and rows of a page
 
 
@@ -114,19 +116,41 @@ async def kept_hidden(
 
     `restored` are memories that come back at the same time.
     """
+    deletions = await _deletions(kernel, messages, scopes, walls)
+    hidden = {id for memory_id, (change, _) in deletions.items() if memory_id not in restored for id in change.hides}
+    return hidden.intersection(messages)
+
+
+async def tell_what_is_deleted(kernel: Kernel, messages: Collection[str]) -> set[str]:
+    """Return those of these messages that told a memory which was deleted, and not because later messages ended it.
+
+    The deletion may have left them in sight, since messages were not searched then.
+    """
+    deletions = await _deletions(kernel, messages, [Scope()], UNRESTRICTED)
+    told = {id for change, sources in deletions.values() if change.actor not in READERS for id in sources}
+    return told.intersection(messages)
+
+
+async def _deletions(
+    kernel: Kernel, messages: Collection[str], scopes: Iterable[Scope], walls: Scope
+) -> dict[str, tuple[Change, set[str]]]:
+    """Return the last deletion of each deleted memory that names one of the messages, with all that it named."""
     if not messages or kernel.ledger is None:
-        return set()
-    rows = await _naming(kernel, "sources", messages, scopes, walls, eq("state", VERSION))
-    gone = dict.fromkeys(str(row.payload["version_of"]) for row in rows if "version_of" in row.payload)
-    standing = {row.id for row in await kernel.store.get_many(kernel.collection, list(gone))}
-    found: set[str] = set()
-    for id in gone:
-        if id in standing or id in restored:
+        return {}
+    named: dict[str, set[str]] = {}
+    for row in await _naming(kernel, "sources", messages, scopes, walls, eq("state", VERSION)):
+        if "version_of" in row.payload:
+            named.setdefault(str(row.payload["version_of"]), set()).update(row.payload["sources"])
+    standing = {row.id for row in await kernel.store.get_many(kernel.collection, list(named))}
+    found: dict[str, tuple[Change, set[str]]] = {}
+    for id, sources in named.items():
+        if id in standing:
             continue
         deleted = [record for record in await kernel.ledger.history(id) if record.event == "DELETE"]
         change = await kernel.ledger.event(deleted[-1].id) if deleted else None
-        found.update(() if change is None else change.hides)
-    return found.intersection(messages)
+        if change is not None:
+            found[id] = (change, sources)
+    return found
 
 
 async def _naming(

@@ -6,14 +6,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perdure.backends.vector_stores.base import Point
 from perdure.domain.filter import Condition, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, NOTES, Answer, MemoryItem
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import shielded
-from perdure.engine.core.batch import Batch, messages_of
+from perdure.engine.core.batch import Batch, hide_messages, messages_of
 from perdure.engine.core.lookup import cut_from, scan, scan_episodes
-from perdure.engine.core.rows import version_of
 
 if TYPE_CHECKING:
     from perdure.domain.event import Episode
@@ -164,7 +162,7 @@ async def evict(kernel: Kernel, scope: Scope, max_entries: int, *, dry_run: bool
         )
         if turns:
             async with kernel.lock(scope):
-                await shielded(_hide(kernel, [turn.id for turn in turns], kernel.clock.tick()))
+                await shielded(hide_messages(kernel, [turn.id for turn in turns]))
         removal.turns = len(turns)
         return removal
 
@@ -184,21 +182,3 @@ async def _entries(kernel: Kernel, scope: Scope) -> list[_Entry]:
             if episode.scope == scope.given() and episode.id not in as_said:
                 entries.append(_Entry((episode.told_at, episode.created_at, episode.id), episode=episode))
     return entries
-
-
-async def _hide(kernel: Kernel, ids: list[str], moment: str) -> None:
-    """Hide messages from all reads; their search rows are deleted, and files leave a tombstone."""
-    assert kernel.ledger is not None, "they were read from it"
-    await kernel.ledger.hide_episodes(ids)
-    if not kernel.config.searches_messages:
-        return
-    kept: list[Point] = []
-    from perdure.backends.markdown.base import FileStore
-
-    if isinstance(kernel.store, FileStore):
-        for point in await kernel.store.get_many(kernel.collection, ids):
-            keep = version_of(MemoryItem.from_payload(point.payload), untold_at=moment)
-            kept.append(Point(keep.id, point.vector, keep.to_payload()))
-    await kernel.store.apply(kernel.collection, kept, ids)
-    if kernel.file_observer is not None:
-        kernel.file_observer.note(())

@@ -17,7 +17,7 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.aio.calls import degrade
 from perdure.engine.core.embedding import wanting, with_derived
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import scan_episodes
+from perdure.engine.core.lookup import scan_episodes, tell_what_is_deleted
 from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.consistency import missing_episodes, rift_between
@@ -89,12 +89,13 @@ class Rebuilder:
             self.done.memories += await self._put(items)
 
     async def messages(self) -> None:
-        """Restore searchable messages, if the configuration makes messages searchable."""
+        """Restore the messages that the configuration makes searchable, except those of deleted memories."""
         if not self._kernel.config.searches_messages:
             return
         async for episodes in scan_episodes(self._ledger, Scope()):
-            said = await self._as_said(episodes)
-            self.done.messages += await self._put([episode_item(each) for each in episodes if each.id not in said])
+            away = await self._as_said(episodes)
+            away |= await tell_what_is_deleted(self._kernel, [each.id for each in episodes])
+            self.done.messages += await self._put([episode_item(each) for each in episodes if each.id not in away])
 
     async def _as_said(self, episodes: Sequence[Episode]) -> set[str]:
         """Return the messages that are memories themselves, and need no row of their own."""

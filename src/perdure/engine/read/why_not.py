@@ -84,6 +84,10 @@ class WhyNot:
         found = (await self._read.find(replace(query, limit=EVERY, threshold=0.0, explain=True))).results
         place = next((place for place, item in enumerate(found) if item.id == id), None)
         if place is None:
+            standing_for = [item.id for item in found if id in item.sources]
+            if standing_for:
+                sentence = f"what was read out of it stands for it, such as {standing_for[0]}: each thing is told once"
+                return _absence("retold", sentence, retold_by=standing_for, of=len(found))
             sentence = f"no word of the question and nothing of its meaning leads there; {len(found)} others were found"
             return _absence("not_matched", sentence, of=len(found))
         item = found[place]

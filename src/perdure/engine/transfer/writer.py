@@ -21,7 +21,7 @@ from perdure.domain.filter import Condition, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
 from perdure.engine.core.embedding import with_derived, with_kept
-from perdure.engine.core.lookup import scan_episodes
+from perdure.engine.core.lookup import scan_episodes, tell_what_is_deleted
 from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
 from perdure.engine.transfer.archive import ConversationLine, Event, FactLine, Header, Line, Row, at_moment
@@ -259,12 +259,13 @@ class ImportWriter:
         self._report.count("episodes", new=new, skipped=len(episodes) - new)
 
     async def _make_searchable(self, episodes: Sequence[Episode]) -> None:
-        """Index messages of an archive written without `episodes = "search"`."""
+        """Index messages of an archive written while messages were not searched, except those of deleted memories."""
         ids = [episode.id for episode in episodes]
         known = {point.id for point in await self._stored(ids)}
         as_said = all_of(Condition("sources", "in", tuple(ids)), Not(eq("role", "memory")))
         for point in (await self._kernel.store.list(self._kernel.collection, as_said)).points if ids else []:
             known.update(point.payload.get("sources", ()))  # these are memories themselves
+        known |= await tell_what_is_deleted(self._kernel, [id for id in ids if id not in known])
         missing = [episode for episode in episodes if episode.id not in known]
         embedded = await self._kernel.embedding.texts([episode.content for episode in missing])
         points = [

@@ -20,8 +20,9 @@ from perdure.domain.filter import And, Filter, Not, all_of, eq
 from perdure.domain.memory import NOTES, MemoryItem, new_id, new_ids, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.calls import degrade, guarded
+from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import TRUSTED, visible
+from perdure.engine.core.batch import hide_messages
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION
 from perdure.engine.read.profile import unnoted
@@ -342,9 +343,16 @@ class WritePath:
                 await plan.end(told, item)
             result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
+            unmet = _unmet(sourced, plan) if kernel.config.searches_messages else set[str]()
             late = await kernel.commit(
-                plan.changes, plan.vectors, episodes=episodes, remember=remember, said_until=context.expires_at
+                plan.changes,
+                plan.vectors,
+                episodes=[each.hide() if each.id in unmet else each for each in episodes],
+                remember=remember,
+                said_until=context.expires_at,
             )
+            if earlier := unmet.difference(each.id for each in episodes):
+                await shielded(hide_messages(kernel, sorted(earlier)))
             if not embedded.failed:
                 await kernel.mark_extracted(pending)
         return replace(result, warnings=[*plan.warnings, *late])
@@ -508,6 +516,15 @@ def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:
 def _meant(fact: Fact) -> str:
     """Return the content of a fact: of a request to forget only what is to be forgotten."""
     return _ASKED.sub("", fact.text) if fact.forget else fact.text
+
+
+def _unmet(sourced: Sequence[SourcedFact], plan: ChangeSet) -> set[str]:
+    """Return the messages with the user's requests to forget that changed nothing.
+
+    A search would find there what is to be forgotten.
+    """
+    asked = {id for each in sourced if each.fact.forget and each.fact.quarantined is None for id in each.sources}
+    return asked.difference(id for change in plan.changes for id in change.hides)
 
 
 def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:

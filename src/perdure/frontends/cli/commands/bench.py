@@ -130,7 +130,8 @@ def _cells(scores: ProbeScores) -> tuple[str, ...]:
 
 def _lines(report: BenchReport) -> list[str]:
     within = "1 scope" if report.scopes == 1 else f"{report.scopes} scopes"
-    lines = [f"{report.memories} memories in {within}, preset {report.preset}"]
+    held = "1 memory" if report.memories == 1 else f"{report.memories} memories"
+    lines = [f"{held} in {within}, preset {report.preset}"]
     if not report.all.probes:
         lines.append("none of them could be asked for: they have no single values, and no messages are kept")
     if report.recall_2000 is not None:
