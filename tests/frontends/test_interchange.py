@@ -44,6 +44,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with upstream() as model, ExitStack() as stack:
         client: MemoryClient | None = None
         settings: dict[str, Any] = {"embedder": {"provider": "hashed"}, "vector_store": {"provider": request.param}}
+        settings["episodes"] = "notes"  # a chat's answers repeat what was told, and would be found beside it
         if request.param == "markdown":
             client = MemoryClient(folder, model.url, embedding_model="hashed", enable_git_versioning=False)
             settings["vector_store"] = client.config.vector_store.model_dump()

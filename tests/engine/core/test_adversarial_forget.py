@@ -266,6 +266,45 @@ def test_a_message_stays_hidden_until_all_that_was_deleted_of_it_is_back(open_me
     assert undone(dog.id) == 1
 
 
+AGAIN = [
+    {"role": "user", "content": "My locker code is 4417."},
+    {"role": "assistant", "content": "Noted: your locker code is 4417."},
+    {"role": "user", "content": "Right, as I said, the code of my locker is 4417, and now for the weather."},
+    {"role": "assistant", "content": "Since 4417 opens it, go ahead."},
+    {"role": "assistant", "content": "Your gym card is on the shelf."},
+]
+
+
+@pytest.mark.parametrize("how", ["delete", "forget", "said"])
+def test_what_was_told_again_goes_with_it(open_memory: Open, folder: Path, how: str) -> None:
+    memory = open_memory(embedder=HASHED)
+    for message in AGAIN:
+        memory.add([message], **ANA)
+    ids = [item.id for kind in ("facts", "notes") for item in memory.get_all(kind=kind, **ANA).results]
+    match how:
+        case "delete":
+            for id in ids:
+                memory.delete(id)
+        case "forget":
+            for id in ids:
+                memory.forget(id=id)
+        case "said":
+            memory.add("Please forget my locker code.", **ANA)
+    assert [item.memory for item in memory.search("locker code 4417", **ANA).results] == [AGAIN[-1]["content"]]
+    memory.close()
+    assert bool(holding(folder, b"4417")) is (how != "forget")
+
+
+def test_undo_shows_what_was_told_again(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED)
+    memory.add(AGAIN[:2], **ANA)
+    (fact,) = memory.get_all(**ANA).results
+    memory.delete(fact.id)
+    assert memory.search("locker code", **ANA).results == []
+    memory.undo(memory.history(fact.id)[-1].id)
+    assert AGAIN[1]["content"] in [item.memory for item in memory.search("locker code", **ANA).results]
+
+
 def test_a_request_to_forget_is_not_found_itself(open_memory: Open) -> None:
     memory = open_memory(embedder=HASHED)
     memory.add("I live in Oslo.", **ANA)

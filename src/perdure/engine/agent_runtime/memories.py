@@ -443,7 +443,8 @@ class Memories:
         batch = Batch(kernel.clock)
         for row in whole.values():
             item = MemoryItem.from_payload(row.payload)
-            batch.remove(item, row.vector, actor=ACTOR, reason=REASON, hides=messages_of(item, kernel.config))
+            hides = await messages_of(kernel, item, row.vector)
+            batch.remove(item, row.vector, actor=ACTOR, reason=REASON, hides=hides)
         if whole:
             await kernel.commit(batch.changes, batch.vectors)
         return len(whole)

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any, Literal
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change
 from perdure.domain.memory import NOTES, MemoryItem, new_id
-from perdure.engine.core.lookup import live_row
+from perdure.engine.core.lookup import live_row, retellings
 from perdure.engine.core.rows import version_of
 
 if TYPE_CHECKING:
     from perdure.backends.vector_stores.base import Vector
     from perdure.domain.clock import MonotonicClock
     from perdure.domain.scope import Scope
-    from perdure.engine.config.config import MemoryConfig
     from perdure.engine.core.kernel import Kernel
 
 
-def messages_of(item: MemoryItem, config: MemoryConfig) -> tuple[str, ...]:
-    """Return the messages that go out of reach with a deleted memory: those that it was read from, or it itself.
+async def messages_of(kernel: Kernel, item: MemoryItem, vector: Vector | None) -> tuple[str, ...]:
+    """Return the messages that go out of reach with a deleted memory, whose vector this is.
 
-    They tell what was deleted, and would be found as they were said. What else they told stays, as facts and notes.
+    Those are the ones that it was read from, those that tell it again, or it itself: they would be found as they were
+    said. What else they told stays, as facts and notes.
     """
     if item.kind == "messages":
         return (item.id,)
-    return item.sources if config.episodes == "words" and item.kind in ("facts", NOTES) else ()
+    if kernel.config.episodes != "words" or item.kind not in ("facts", NOTES):
+        return ()
+    return tuple(dict.fromkeys((*item.sources, *await retellings(kernel, item, vector))))
 
 
 async def hide_messages(kernel: Kernel, ids: Sequence[str]) -> None:

@@ -10,10 +10,11 @@ from perdure.domain.filter import Condition, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, scoped
+from perdure.pipeline.retrieval.rescoring import tells_again
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import Ledger
-    from perdure.backends.vector_stores.base import Point
+    from perdure.backends.vector_stores.base import Hit, Point, Vector
     from perdure.domain.event import Change, Episode
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SESSION = "session"  # the source of summaries of a whole session, which no later fact overwrites
 READERS = frozenset({"add", "add_facts", "gateway", "repair"})
 """Actors of changes that follow from what was told."""
+RETOLD = 50
+"""Messages nearest to a deleted memory that are looked at for it, by meaning and by words."""
 AT_A_TIME = 500  # ids in one filter, and rows of a page
 
 
@@ -119,6 +122,22 @@ async def kept_hidden(
     deletions = await _deletions(kernel, messages, scopes, walls)
     hidden = {id for memory_id, (change, _) in deletions.items() if memory_id not in restored for id in change.hides}
     return hidden.intersection(messages)
+
+
+async def retellings(kernel: Kernel, item: MemoryItem, vector: Vector | None) -> tuple[str, ...]:
+    """Return the searched messages of a memory's scope that tell it again: an answer, or the same said once more.
+
+    They are looked for among those nearest in meaning and in words.
+    """
+    if item.is_said or not kernel.config.searches_messages:
+        return ()
+    within = all_of(scope_filter(item.scope), eq("state", LIVE), eq("kind", "messages"))
+    hits: dict[str, Hit] = {}
+    if vector is not None:
+        hits.update((hit.id, hit) for hit in await kernel.store.search(kernel.collection, vector, RETOLD, within))
+    for hit in await kernel.store.keyword_search(kernel.collection, item.memory, RETOLD, within) or ():
+        hits.setdefault(hit.id, hit)
+    return tuple(id for id, hit in hits.items() if tells_again(item.memory, str(hit.payload["memory"])))
 
 
 async def tell_what_is_deleted(kernel: Kernel, messages: Collection[str]) -> set[str]:

@@ -108,7 +108,8 @@ async def remove_held(
     for point in await kernel.store.get_many(kernel.collection, ids):
         item = MemoryItem.from_payload(point.payload)
         if item.state == LIVE and still(item):
-            hides = item.sources if with_messages and item.role != "memory" else messages_of(item, kernel.config)
+            as_said = with_messages and item.role != "memory"
+            hides = item.sources if as_said else await messages_of(kernel, item, point.vector)
             batch.remove(item, point.vector, actor=actor, reason=reason, hides=hides)
             gone.append(item)
     team = gone[0].scope.team_id if gone else None

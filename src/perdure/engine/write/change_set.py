@@ -20,7 +20,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.core.access import TRUSTED
 from perdure.engine.core.embedding import Embedded
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import summaries_of
+from perdure.engine.core.lookup import retellings, summaries_of
 from perdure.engine.core.rows import version_of
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.retrieval.words import tokens
@@ -308,7 +308,8 @@ class ChangeSet:
         if sourced.fact.forget:
             if before is not None:
                 hidden = _grown(before.sources, sourced.sources)
-                self._delete(sourced, decision, before, hides=hidden)
+                again = await retellings(self.kernel, before, sourced.vector)
+                self._delete(sourced, decision, before, hides=_grown(hidden, again))
                 for note in await self.neighbourhood.noted_in(hidden):
                     if await self._current(note.id) is not None:
                         self._delete(sourced, decision, note)

@@ -116,10 +116,11 @@ class QuarantineReview:
     async def distrust(self, id: str, reason: str, walls: Scope = UNRESTRICTED) -> MemoryItem:
         """Keep a memory out of prompts from now on; searches and lists still return it with the reason.
 
-        The messages that it came from are kept out too, since they tell the same; trusting it does not release them.
+        The messages that tell it are kept out too; trusting it does not release them.
         """
         item = await self._mark(id, reason, walls, actor="distrust")
-        for message in messages_of(item, self._kernel.config):
+        row = await self._kernel.store.get(self._kernel.collection, id)
+        for message in await messages_of(self._kernel, item, None if row is None else row.vector):
             with suppress(NotFoundError):  # not searched: deleted, or from before messages were
                 if message != id:
                     await self._mark(message, reason, walls, actor="distrust")

@@ -16,7 +16,7 @@ from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import derived_from, scan_episodes, taken_in_by
+from perdure.engine.core.lookup import derived_from, retellings, scan_episodes, taken_in_by
 from perdure.engine.core.rows import version_of
 from perdure.engine.graph.erase import GraphErasure, with_status
 from perdure.engine.maintenance.last_events import history_pages
@@ -121,6 +121,8 @@ class Forget:
         else:
             self._note(found, await self._rows(scope_filter(request.scope)))
         await self._note_taken_in(found, request)
+        if request.whole is None:
+            await self._note_retellings(found)
         if self._kernel.ledger is not None:
             await self._find_in_ledger(found, request, self._kernel.ledger)
         await self._note_derived(found, request)
@@ -171,6 +173,12 @@ class Forget:
                     self._note(found, await self._rows(await self._line(id)))
             new = [id for id in found.memories if id not in known]
 
+    async def _note_retellings(self, found: _Found) -> None:
+        """Note the searched messages that tell a noted memory again; those of a deleted one are named in history."""
+        for point in list(found.rows.values()):
+            again = await retellings(self._kernel, MemoryItem.from_payload(point.payload), point.vector)
+            found.episodes.update(dict.fromkeys(again))
+
     async def _note_derived(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories and messages derived from the noted ones, transitively."""
         new = [*found.memories, *(found.episodes if request.whole is None else ())]  # a whole scope is erased entirely
@@ -211,7 +219,7 @@ class Forget:
             for record in await ledger.history(memory_id):
                 found.memories.setdefault(record.memory_id, None)
                 change = None if record.erased else await ledger.event(record.id)
-                for episode in change.sources if change else ():
+                for episode in (*change.sources, *change.hides) if change else ():
                     found.episodes.setdefault(episode, None)
         if request.whole is not None:
             async for episodes in scan_episodes(ledger, request.whole, include_hidden=True):

@@ -84,7 +84,7 @@ class Revise:
         async with kernel.lock(walls if is_document else standing.scope):  # they may be in any room
             before, row = await live_row(kernel, id, walls)
             batch = Batch(kernel.clock)
-            hides = messages_of(before, kernel.config)
+            hides = await messages_of(kernel, before, row.vector)
             batch.remove(before, row.vector, actor="delete", reason="explicit", hides=hides)
             for row in [*await cut_from(kernel, [before], walls), *await summaries_of(kernel, [before], before.scope)]:
                 batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")

@@ -239,6 +239,9 @@ SAYS_WHOLE = 0.9
 """Share of a message's topic words that its facts and notes must hold to stand for it. Of a hundred answers in the talk
 sets (docs/adr/0042), about one fewer was among five results with .75, and two to five with .6."""
 
+TELLS_AGAIN = 0.75
+"""Share of a memory's topic words in a message that tells it again."""
+
 LEAST_WORDS = 5  # of a statement; a greeting or an exclamation beside a question tells nothing
 
 
@@ -362,6 +365,23 @@ def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
     told = _topics(message.memory)
     held: set[str] = set().union(*(_topics(item.memory) for item in items))
     return len(told & held) >= SAYS_WHOLE * len(told)
+
+
+def tells_again(memory: str, message: str) -> bool:
+    """Whether a message tells what a memory says: most of its topic words, or a number that it holds.
+
+    Years count as words only: they are told of many things.
+    """
+    held, told = _topics(memory) - {USER}, _topics(message)
+    shared = held & told
+    if any(_is_telling_number(word) for word in shared):
+        return True
+    return bool(held) and len(shared) >= TELLS_AGAIN * len(held)
+
+
+def _is_telling_number(word: str) -> bool:
+    digits = sum(character.isdigit() for character in word)
+    return digits >= 3 and not (digits == len(word) == 4 and word[:2] in ("19", "20"))
 
 
 def adds_to(standing: Sequence[MemoryItem], message: MemoryItem, best: float) -> bool:
