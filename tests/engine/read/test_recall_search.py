@@ -286,6 +286,16 @@ def test_a_fact_that_says_a_message_whole_stands_for_it(words: Memory) -> None:
     assert found(words, "Where does Ana live? Porto?") == ["User lives in Porto"]
 
 
+def test_a_long_question_tells_what_it_is_about(words: Memory) -> None:
+    said = (
+        "Since the harbour board let us keep the old ferry for the summer and we have only two captains left,"
+        " which of the three piers should the night ferry to Setubal leave from?"
+    )
+    words.add([{"role": "assistant", "content": said}], **ANA)
+    words.add([{"role": "assistant", "content": "The board of the school has met about the piano."}], **ANA)
+    assert found(words, "What did the harbour board let us keep?")[0] == said
+
+
 def test_a_message_for_which_a_fact_stands_is_explained(words: Memory) -> None:
     (event,) = words.add("I live in Porto.", **ANA).results
     (message,) = rows(words, "messages")
