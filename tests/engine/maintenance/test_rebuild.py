@@ -15,12 +15,13 @@ import pytest
 
 from perdure import Memory
 from perdure.domain.errors import LedgerError, VectorStoreError
+from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.doctor import examine
-from perdure.engine.requests import ForgetRequest
+from perdure.engine.requests import Addition, ForgetRequest
 from tests.engine.maintenance.test_doctor import all_rows, kinds, mend
-from tests.engine.transfer.transfers import export, live_a_little, load, run, say
+from tests.engine.transfer.transfers import ANA, export, live_a_little, load, run, say
 from tests.frontends.cli.runs import HASHED as CLI_HASHED
 from tests.frontends.cli.runs import perdure
 
@@ -318,6 +319,8 @@ def test_messages_of_what_was_deleted_are_not_made_searchable(tmp_path: Path) ->
 
     async def lived(engine: Engine) -> None:
         [code] = await say(engine, "My locker code is 4417.")
+        answer = [Message("assistant", "Noted: your locker code is 4417.")]
+        await engine.write.add(Addition(messages=answer, scope=ANA))
         [dog] = await say(engine, "My dog is called Rex.")
         await engine.revise.delete(code.id)
         await engine.revise.delete(dog.id)

@@ -151,11 +151,15 @@ def test_messages_of_what_was_deleted_stay_out_of_sight(tmp_path: Path) -> None:
         [code] = await say(engine, "My locker code is 4417.")
         await engine.revise.delete(code.id)
         await say(engine, "I have a cat called Miso.")
+        await say(engine, "Again, the code of my locker: 4417. Bye for now.", Scope(user_id="ben"))
 
     run(tmp_path / "one", lived)
     load(tmp_path / "two", export(tmp_path / "one"), episodes="words")
     rows = records(export(tmp_path / "two", episodes="words"), "memory")
-    assert [row["memory"] for row in rows if row.get("kind") == "messages"] == ["I have a cat called Miso."]
+    assert [row["memory"] for row in rows if row.get("kind") == "messages"] == [
+        "I have a cat called Miso.",
+        "Again, the code of my locker: 4417. Bye for now.",
+    ], "only its own person's"
 
 
 def test_no_reader_finds_the_end_of_a_line_inside_a_text(tmp_path: Path) -> None:

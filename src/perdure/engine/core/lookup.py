@@ -10,7 +10,7 @@ from perdure.domain.filter import Condition, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, scoped
-from perdure.pipeline.retrieval.rescoring import tells_again
+from perdure.pipeline.retrieval.rescoring import tells_again, topics
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import Ledger
@@ -137,17 +137,24 @@ async def retellings(kernel: Kernel, item: MemoryItem, vector: Vector | None) ->
         hits.update((hit.id, hit) for hit in await kernel.store.search(kernel.collection, vector, RETOLD, within))
     for hit in await kernel.store.keyword_search(kernel.collection, item.memory, RETOLD, within) or ():
         hits.setdefault(hit.id, hit)
-    return tuple(id for id, hit in hits.items() if tells_again(item.memory, str(hit.payload["memory"])))
+    told = topics(item.memory)
+    return tuple(id for id, hit in hits.items() if tells_again(told, topics(str(hit.payload["memory"]))))
 
 
-async def tell_what_is_deleted(kernel: Kernel, messages: Collection[str]) -> set[str]:
-    """Return those of these messages that told a memory which was deleted, and not because later messages ended it.
+async def tell_what_is_deleted(kernel: Kernel, episodes: Sequence[Episode]) -> set[str]:
+    """Return those of these messages that tell a deleted memory, unless later messages ended it.
 
     The deletion may have left them in sight, since messages were not searched then.
     """
-    deletions = await _deletions(kernel, messages, [Scope()], UNRESTRICTED)
-    told = {id for change, sources in deletions.values() if change.actor not in READERS for id in sources}
-    return told.intersection(messages)
+    deletions = await _deletions(kernel, {episode.id for episode in episodes}, [Scope()], UNRESTRICTED)
+    unwanted = [(change, ids) for change, ids in deletions.values() if change.actor not in READERS or change.hides]
+    found = {id for _, ids in unwanted for id in ids}.intersection(episode.id for episode in episodes)
+    gone = [(change.item.scope, topics(change.item.memory)) for change, _ in unwanted]
+    for episode in episodes if gone else ():
+        scope, told = Scope(**episode.scope), topics(episode.content)
+        if any(walls.holds(scope) and tells_again(memory, told) for walls, memory in gone):
+            found.add(episode.id)
+    return found
 
 
 async def _deletions(

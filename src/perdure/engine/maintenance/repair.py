@@ -94,7 +94,7 @@ class Rebuilder:
             return
         async for episodes in scan_episodes(self._ledger, Scope()):
             away = await self._as_said(episodes)
-            away |= await tell_what_is_deleted(self._kernel, [each.id for each in episodes])
+            away |= await tell_what_is_deleted(self._kernel, episodes)
             self.done.messages += await self._put([episode_item(each) for each in episodes if each.id not in away])
 
     async def _as_said(self, episodes: Sequence[Episode]) -> set[str]:

@@ -265,7 +265,7 @@ class ImportWriter:
         as_said = all_of(Condition("sources", "in", tuple(ids)), Not(eq("role", "memory")))
         for point in (await self._kernel.store.list(self._kernel.collection, as_said)).points if ids else []:
             known.update(point.payload.get("sources", ()))  # these are memories themselves
-        known |= await tell_what_is_deleted(self._kernel, [id for id in ids if id not in known])
+        known |= await tell_what_is_deleted(self._kernel, [each for each in episodes if each.id not in known])
         missing = [episode for episode in episodes if episode.id not in known]
         embedded = await self._kernel.embedding.texts([episode.content for episode in missing])
         points = [

@@ -366,18 +366,18 @@ def statements(text: str) -> list[str]:
 
 def says_whole(items: Sequence[MemoryItem], message: MemoryItem) -> bool:
     """Whether facts and notes hold nearly all words of a message that have a topic."""
-    told = _topics(message.memory)
-    held: set[str] = set().union(*(_topics(item.memory) for item in items))
+    told = topics(message.memory)
+    held = frozenset[str]().union(*(topics(item.memory) for item in items))
     return len(told & held) >= SAYS_WHOLE * len(told)
 
 
-def tells_again(memory: str, message: str) -> bool:
-    """Whether a message tells what a memory says: most of its topic words, or a number that it holds.
+def tells_again(memory: frozenset[str], message: frozenset[str]) -> bool:
+    """Whether a message tells what a memory says, from the `topics` of both: most of its words, or a number of it.
 
     Years count as words only: they are told of many things.
     """
-    held, told = _topics(memory) - {USER}, _topics(message)
-    shared = held & told
+    held = memory - {USER}
+    shared = held & message
     if any(_is_telling_number(word) for word in shared):
         return True
     return bool(held) and len(shared) >= TELLS_AGAIN * len(held)
@@ -415,12 +415,13 @@ def _is_superseded(message: MemoryItem, fact: MemoryItem) -> bool:
         return False
     if len(fact.sources) > 1:
         return fact.sources[-1] != message.id
-    said = _topics(fact.memory) - {USER}
-    return 2 * len(said & _topics(message.memory)) <= len(said)
+    said = topics(fact.memory) - {USER}
+    return 2 * len(said & topics(message.memory)) <= len(said)
 
 
-def _topics(text: str) -> set[str]:
-    return set(read_unit(text).stems)
+def topics(text: str) -> frozenset[str]:
+    """Return the stems of a text's words, without those that say little."""
+    return frozenset(read_unit(text).stems)
 
 
 def without_retold(items: Sequence[MemoryItem]) -> list[MemoryItem]:
