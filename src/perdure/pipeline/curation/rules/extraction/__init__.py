@@ -193,6 +193,7 @@ def _note(draft: Draft, messages: Sequence[Message]) -> Fact:
 
 def _read(message: Message, at: int, talk: Discourse) -> None:
     from perdure.pipeline.curation.rules.extraction import cleaning, conversation_reader, sentences
+    from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 
     if message.role == "assistant":
         answer = sentences.unwrapped(message.content[-LONGEST_ANSWER:])
@@ -205,6 +206,8 @@ def _read(message: Message, at: int, talk: Discourse) -> None:
     if message.role != "user" or not message.content.strip():
         return
     talk.who = (message.name or "").strip() or "User"
+    is_answer = talk.assistant.rstrip().endswith("?")
+    talk.begin_message(goes_on=is_answer or corrections.is_cued(message.content.lstrip()))
     conversation_reader.user_message(message.content, at, talk)
     talk.assistant, talk.assistant_at = "", -1
 

@@ -229,12 +229,7 @@ def resolve(clause: str, talk: Discourse) -> str | None:
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
-        if head != "it":
-            return None
-        life_now = _just_now(parts, place, talk)
-        if life_now and grammar.bare(parts[place + 2]) in {"just", "only", "me", "mostly"}:
-            return life_now
-        return _swap(parts, place, talk.acted or talk.thing or (talk.person if talk.gender == "n" else "")) or life_now
+        return _swap(parts, place, (talk.acted or talk.subject) if head == "it" else "")
     if head in _OWNED and place + 1 < len(parts):
         owner = _owner(head, talk)
         if not owner:
@@ -277,9 +272,10 @@ def _owner(head: str, talk: Discourse) -> str:
 
 
 def _singular(talk: Discourse, gender: str) -> str:
-    if talk.person:
-        return talk.person if talk.gender in {gender, "n", ""} else ""
-    return talk.named if talk.named and " " not in talk.named else ""
+    """Whom "she" means: the person of this message, or of the one before if there is no doubt of the gender."""
+    if talk.gender == gender:
+        return talk.person if talk.met <= 1 else ""
+    return talk.person if talk.gender in {"n", ""} and talk.met == 0 else ""
 
 
 def _swap(parts: list[str], place: int, display: str) -> str | None:
@@ -290,7 +286,7 @@ def _swap(parts: list[str], place: int, display: str) -> str | None:
 
 def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
     about_me = any(grammar.bare(part) in {"me", "my", "us", "our", "i"} for part in parts[place + 1 :])
-    display = talk.group or talk.named or ("" if about_me else talk.thing or talk.person)
+    display = "" if talk.met else talk.group
     if not display:
         return " ".join([*parts[:place], "They", *parts[place + 1 :]]) if about_me else None
     after = parts[place + 1] if place + 1 < len(parts) else ""
@@ -339,7 +335,7 @@ def note_thing(fact: str, talk: Discourse) -> None:
     if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
         noun = grammar.bare(subject.split()[-1])
         if not kin_gender(noun) and subject != talk.person:
-            talk.thing = talk.topic = subject
+            talk.thing = talk.topic = talk.subject = subject
         if kin_gender(noun) or noun in relation_nouns():
             talk.acted = _acted_on(parts, verb, talk)
         return
@@ -356,10 +352,11 @@ def note_thing(fact: str, talk: Discourse) -> None:
                 noun = _last_noun(parts[verb:])
             if noun:
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
-                talk.topic = talk.thing
+                is_new = match is not None and (match.group(1) or "").strip() in {"a", "an"}
+                talk.topic, talk.subject = talk.thing, talk.thing if is_new else ""
     elif grammar.is_name(parts[0]):
         if subject.lower() not in talk.names:
-            talk.thing = talk.topic = subject
+            talk.thing = talk.topic = talk.subject = subject
         talk.acted = _acted_on(parts, verb, talk)
 
 

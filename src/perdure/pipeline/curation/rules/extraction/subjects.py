@@ -51,9 +51,8 @@ def is_bare_role(parts: list[str]) -> bool:
     plain = 1 < len(words) < 4 and all(word.replace("-", "").isalpha() for word in words)
     if not plain or words[-1] not in lexicon.words("roles.txt") or words[0] in lexicon.words("determiners.txt"):
         return False
-    known = (
-        grammar.POSSESSIVES | lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt") | grammar.AUXILIARIES
-    )
+    known = grammar.POSSESSIVES | grammar.SUBJECTS | grammar.AUXILIARIES
+    known |= lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt")
     capitals = sum(part[:1].isupper() for part in parts)
     return words[0] not in known | {"no", "new", "not", "dear", "for", "hi"} and capitals < 2
 

@@ -30,11 +30,15 @@ class Discourse:
     person: str = ""
     gender: str = ""
     group: str = ""
+    met: int = 0
+    """Messages since the person, or the group, was spoken of: 0 in the same, 2 for any more than one."""
     thing: str = ""
     acted: str = ""
-    """What somebody other than the speaker did something to in the statement told last: what "it" means then."""
+    """What somebody other than the speaker did something to in this message: what "it" means then."""
+    subject: str = ""
+    """The thing of which this message told something last: what "it" means otherwise."""
     named: str = ""
-    """The proper name told last that is no person's: whom "they" may mean."""
+    """The proper name told last that is no person's."""
     topic: str = ""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
@@ -85,8 +89,14 @@ class Discourse:
             drafts=[replace(draft) for draft in self.drafts],
         )
 
+    def begin_message(self, *, goes_on: bool) -> None:
+        """What "it" meant is over, unless the message goes on with it; whom "she" meant fades."""
+        self.acted, self.subject = "", self.thing if goes_on else ""
+        self.met = min(self.met + 1, 2)
+
     def meet(self, display: str, gender: str) -> None:
         """Remember the person spoken of last."""
+        self.met = 0
         if gender == "p":
             self.group = display
         else:
