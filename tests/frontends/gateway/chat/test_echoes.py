@@ -40,7 +40,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[Upstream]:
 @pytest.fixture(scope="module")
 def gateway(model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("memory")
-    # "notes": where messages are searched, a deletion takes the answers that tell it again, and nothing is left to read.
+    # Where messages are searched, a deletion takes the answers that tell it again, and nothing is left to read.
     taught = {"extraction_llm": MODEL, "episodes": "notes"}
     with gateway_to(folder, model.url, gateway=knowing(model, SETTINGS), **taught) as found:
         yield found
