@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perdure.engine.core.kernel import Kernel
 
 SESSION = "session"  # the source of summaries of a whole session, which no later fact overwrites
-READERS = frozenset({"add", "add_facts", "gateway", "repair"})
+CURATORS = frozenset({"add", "add_facts", "gateway", "repair"})
 """Actors of changes that follow from what was told."""
 RETOLD = 50
 """Messages nearest to a deleted memory that are looked at for it, by meaning and by words."""
@@ -147,7 +147,7 @@ async def tell_what_is_deleted(kernel: Kernel, episodes: Sequence[Episode]) -> s
     The deletion may have left them in sight, since messages were not searched then.
     """
     deletions = await _deletions(kernel, {episode.id for episode in episodes}, [Scope()], UNRESTRICTED)
-    unwanted = [(change, ids) for change, ids in deletions.values() if change.actor not in READERS or change.hides]
+    unwanted = [(change, ids) for change, ids in deletions.values() if change.actor not in CURATORS or change.hides]
     found = {id for _, ids in unwanted for id in ids}.intersection(episode.id for episode in episodes)
     gone = [(change.item.scope, topics(change.item.memory)) for change, _ in unwanted]
     for episode in episodes if gone else ():

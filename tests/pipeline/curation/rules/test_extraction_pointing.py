@@ -120,3 +120,31 @@ def test_whom_the_speaker_does_not_have_is_nobody_known(text: str) -> None:
 @pytest.mark.parametrize("ones", ["the good ones are expensive", "the old one is loud", "those new ones are heavy"])
 def test_one_of_what_is_not_named_is_no_fact(ones: str) -> None:
     assert facts(f"My budget for the desk is 450 euros, because {ones}.") == ["User's budget for the desk is 450 euros"]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "guess"),
+    [
+        ("Yesterday it was 1600 again.", "I can't use anything with barium.", "anything"),
+        ("It's the Westerwald clay.", "We settled on 1700 in the end.", "1700"),
+        ("He was up at five.", "My agency Blessing changed the rota.", "Blessing"),
+        ("They charge half a night.", "My parrot Lorcan lives in Tbilisi.", "Lorcan"),
+    ],
+)
+def test_what_a_pronoun_may_mean_of_an_earlier_message_is_not_guessed(text: str, before: str, guess: str) -> None:
+    assert not any(guess in fact for fact in facts(text, before))
+
+
+def test_she_is_the_woman_of_the_message_before_and_of_none_earlier() -> None:
+    sister, rain = "My sister Ana lives in Porto.", "I repaired the roof."
+    assert facts("She works as a nurse.", sister) == ["User's sister Ana works as a nurse"]
+    assert not any("Ana" in fact for fact in facts("She works as a nurse.", sister, rain))
+
+
+def test_it_is_a_thing_that_the_message_has_introduced() -> None:
+    assert "User's flat is in Ghent" in facts("I bought a flat. It's in Ghent.")
+
+
+@pytest.mark.parametrize("text", ["we switched supplier", "I changed dentist"])
+def test_whom_somebody_changes_is_not_what_they_are(text: str) -> None:
+    assert not any(fact.startswith("User is") for fact in facts(text))

@@ -293,7 +293,7 @@ def _ready_facts(content: str) -> list[str]:
 
 
 def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
-    talk.about_self, talk.asks, talk.named = filters.speaks_of_self(text), filters.asks(text), ""
+    talk.about_self, talk.asks = filters.speaks_of_self(text), filters.asks(text)
     talk.play = _plays(text, talk)
     kind = kind_of(text, raw)
     if (kind.what_if or kind.fiction) and forget_requests.asks(text):

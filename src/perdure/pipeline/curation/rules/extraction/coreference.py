@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -182,35 +181,6 @@ def note_subject(name: str, talk: Discourse) -> str:
     return display
 
 
-# An "it" that means nothing but the speaker's life: "it's two coffees a day now", "mondays it's yoga".
-#
-# Asked before "it" is taken for the thing spoken of; the answer is a statement in the first person, or "".
-
-
-def read(parts: list[str], place: int, talk: Discourse) -> str:
-    """The statement of a clause whose "it is" stands at `place`, or ""."""
-    if place + 2 >= len(parts) or grammar.bare(parts[place + 1]) != "is" or talk.task:
-        return ""
-    rest = parts[place + 2 :]
-    if not _names_something(rest):
-        return ""
-    return ""
-
-
-def _names_something(rest: list[str]) -> bool:
-    """Whether the words after "it is" name things or people: no state, no doing, no time."""
-    head = grammar.bare(rest[0])
-    if head in lexicon.words("moods.txt") | lexicon.words("states.txt") | lexicon.words("adverbs.txt"):
-        return False
-    if head in lexicon.words("prepositions.txt") | grammar.SUBJECTS | word_set("life.no_thing"):
-        return False
-    if head in grammar.ings() and head not in word_set("cleaning.noun_ing"):
-        return len(rest) == 1
-    time = all(grammar.is_time_word(grammar.bare(part)) or grammar.is_number(part) for part in rest)
-    acts = any(grammar.bare(part) in grammar.AUXILIARIES for part in rest)
-    return head not in grammar.pasts() and not time and not acts
-
-
 # ------------------------------------------------------------------ replacing
 
 _PERSONAL = {"he": "m", "she": "f"}
@@ -241,20 +211,6 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
         talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
-
-
-def _just_now(parts: list[str], place: int, talk: Discourse) -> str | None:
-    """ "these days it's just the crossword": nothing is meant by "it" but the speaker's life."""
-    rest = [grammar.bare(part) for part in parts[place + 2 :]]
-    cue = {"just", "only", "mostly", "mainly"} & set(rest) or {"now", "days", "nowadays"} & {
-        grammar.bare(part) for part in parts
-    }
-    if rest and (rest[0] in grammar.ings() or (len(rest) > 1 and rest[1] in grammar.ings() and rest[0] == "just")):
-        return None
-    own = bool(rest) and rest[0] in {"a", "an", "me", "all"} and talk.about_self
-    if grammar.bare(parts[place + 1]) in {"is", "was"} and rest and (cue or own) and talk.about_self:
-        return f"{talk.who}: {' '.join(parts[place + 2 :])}"
-    return None
 
 
 def _verbal(word: str) -> bool:
@@ -321,10 +277,6 @@ _ABOUT = Pattern(
 def note_thing(fact: str, talk: Discourse) -> None:
     """Remember what a fact was about, for a later "it" or a fragment: its subject, or the object that it names."""
     parts = fact.split()
-    named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*", fact)
-    named = [name for name in named if not grammar.is_time_word(grammar.bare(name.split()[0]))]
-    if named and named[-1].lower() not in talk.names and not named[-1].startswith(talk.who):
-        talk.named = named[-1].removesuffix("'s")
     verb = grammar.find_verb(parts)
     if verb <= 0:
         return

@@ -37,8 +37,6 @@ class Discourse:
     """What somebody other than the speaker did something to in this message: what "it" means then."""
     subject: str = ""
     """The thing of which this message told something last: what "it" means otherwise."""
-    named: str = ""
-    """The proper name told last that is no person's."""
     topic: str = ""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
