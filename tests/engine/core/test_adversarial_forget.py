@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from perdure import ErasureReport, Memory
+from perdure.domain.fact import Fact
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.engine import Engine
 from perdure.engine.maintenance.doctor import examine
+from perdure.engine.requests import Addition, Query
+from perdure.engine.write.change_set import FactContext
 from tests.conftest import Open
+from tests.engine.transfer.transfers import run
 
 pytestmark = pytest.mark.covers("U4")
 
 ANA = {"user_id": "ana"}
+ANA_SCOPE = Scope(user_id="ana")
 HASHED = {"provider": "hashed"}
 
 
@@ -311,6 +319,21 @@ def test_a_request_to_forget_is_not_found_itself(open_memory: Open) -> None:
     memory.add("Please forget that my locker code is 4471.", **ANA)
     assert [item.memory for item in memory.search("locker code 4471", **ANA).results] == ["User lives in Oslo"]
     assert "4471" not in memory.context("locker code", **ANA)
+
+
+def test_a_request_to_forget_that_a_gateway_reads_later_is_hidden_then(tmp_path: Path) -> None:
+    asked = "Please forget that my locker code is 4471."
+
+    async def lived(engine: Engine) -> list[str]:
+        await engine.write.add(Addition(messages=[Message("assistant", asked)], scope=ANA_SCOPE))
+        (episode,) = await engine.kernel.recent_episodes(ANA_SCOPE, 1, before="9999")
+        fact = Fact(text="User asked to forget their locker code 4471", forget=True, sources=(0,), rule="given")
+        context = FactContext(scope=ANA_SCOPE, metadata={}, actor="gateway")
+        await engine.write.keep_facts([(fact, episode.told_at, (episode.id,))], context, read=[episode.id])
+        found = await engine.read.search(Query(text="locker code 4471", scope=ANA_SCOPE))
+        return [item.memory for item in found.results]
+
+    assert run(tmp_path, lived, episodes="words") == []
 
 
 def test_a_request_that_an_assistant_repeats_hides_nothing(open_memory: Open) -> None:

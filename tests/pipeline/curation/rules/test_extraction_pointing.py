@@ -127,7 +127,7 @@ def test_one_of_what_is_not_named_is_no_fact(ones: str) -> None:
     [
         ("Yesterday it was 1600 again.", "I can't use anything with barium.", "anything"),
         ("It's the Westerwald clay.", "We settled on 1700 in the end.", "1700"),
-        ("He was up at five.", "My agency Blessing changed the rota.", "Blessing"),
+        ("He was up at five.", "My cousin Blessing drives a van.", "Blessing"),
         ("They charge half a night.", "My parrot Lorcan lives in Tbilisi.", "Lorcan"),
     ],
 )
