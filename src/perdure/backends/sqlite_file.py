@@ -6,12 +6,13 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from abc import ABC
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 from uuid import uuid4
 
 from perdure.domain.errors import PerdureError, ReadOnlyError
@@ -26,6 +27,103 @@ _REASONS = {
     sqlite3.SQLITE_PERM: "access is denied: make the file and its folder writable for this user",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write: check the disk and its free space",
 }
+
+
+class Connected(Protocol):
+    """A holder of connections to one file."""
+
+    @property
+    def path(self) -> Path:
+        """Return the file."""
+
+    def disconnect(self) -> None:
+        """Close every connection, of which none is in use; the next use opens another."""
+
+
+class ForkGate:
+    """Lets no connection to a SQLite file cross a fork.
+
+    What SQLite remembers of the locks on an open file is copied into the child, which then believes that it holds them:
+    the parent folds the log into the file and removes it while the child writes there, and what the child was told is
+    saved is lost (SQLite, "How To Corrupt An SQLite Database File", 2.6). So every use of a connection is inside this
+    gate. A fork shuts it, waits until nobody is inside, closes every connection, and opens it again: in the parent and
+    in the child the next use connects anew. If a use does not end in time, the child may not use the file.
+    """
+
+    WAIT_SECONDS: ClassVar[float] = 10.0
+
+    def __init__(self) -> None:
+        self._holders: weakref.WeakSet[Connected] = weakref.WeakSet()
+        self._left_open: frozenset[str] = frozenset()  # files whose connections the fork under way could not close
+        self._unusable: frozenset[str] = frozenset()
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._is_shut = False
+        self._own = _Depth()
+
+    def add(self, holder: Connected) -> None:
+        """Have a holder close its connections before a fork."""
+        with self._changed:
+            self._holders.add(holder)
+
+    def check(self, path: Path) -> None:
+        """Raise sqlite3.OperationalError for a file that was in use when this process was forked."""
+        if self._unusable and os.path.realpath(path) in self._unusable:
+            raise sqlite3.OperationalError(
+                "it was in use when this process was forked, and SQLite could lose what is written here: fork between "
+                "two calls, or start the process anew (multiprocessing: 'spawn')"
+            )
+
+    def __enter__(self) -> None:
+        if self._own.depth == 0:
+            with self._changed:
+                while self._is_shut:
+                    self._changed.wait()
+                self._inside += 1
+        self._own.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._own.depth -= 1
+        if self._own.depth == 0:
+            with self._changed:
+                self._inside -= 1
+                if self._is_shut:
+                    self._changed.notify_all()
+
+    def shut(self) -> None:
+        """Let nobody in, wait for those inside, and close every connection."""
+        with self._changed:
+            while self._is_shut:  # another thread forks
+                self._changed.wait()
+            self._is_shut = True
+            is_empty = self._own.depth == 0 and self._changed.wait_for(lambda: self._inside == 0, self.WAIT_SECONDS)
+            holders = list(self._holders)
+        if is_empty:
+            for holder in holders:
+                holder.disconnect()
+        self._left_open = frozenset() if is_empty else frozenset(os.path.realpath(holder.path) for holder in holders)
+
+    def open(self) -> None:
+        """Let everybody in again."""
+        with self._changed:
+            self._is_shut = False
+            self._changed.notify_all()
+
+    def begin_child(self) -> None:
+        """Begin anew in the child, which has none of the threads."""
+        self._unusable |= self._left_open
+        self._changed = threading.Condition()
+        self._inside = int(self._own.depth > 0)
+        self._is_shut = False
+
+
+class _Depth(threading.local):
+    depth = 0
+
+
+FORK_GATE = ForkGate()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=FORK_GATE.shut, after_in_parent=FORK_GATE.open, after_in_child=FORK_GATE.begin_child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +164,8 @@ class SqliteFile(ABC):
         self._readers = 0
         self._closed = False
         self.version = 0  # the version of the file's layout: an older one than today's only where it may not be written
-        with self.translated():
+        self._is_connected = False
+        with FORK_GATE, self.translated():
             if path.is_dir():
                 raise self._unusable("it is a folder: give the path of a file")
             make_private_file(path)
@@ -78,22 +177,31 @@ class SqliteFile(ABC):
             except BaseException:
                 self._writer.close()
                 raise
+            self._is_connected = True
+        FORK_GATE.add(self)
 
     def close(self) -> None:
         """Wait for every reader and writer, and close the file; a second call does nothing."""
-        with self._write_lock, self._pool:
+        with FORK_GATE, self._write_lock, self._pool:
             if self._closed:
                 return
             self._closed = True
             self._pool.wait_for(lambda: len(self._idle) == self._readers)
             with self.translated():
-                for connection in (*self._idle, self._writer):
-                    connection.close()  # the last connection of all processes folds the log into the file
+                self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close every connection, of which none is in use; the next use opens another."""
+        for connection in (*self._idle, self._writer):
+            connection.close()  # the last connection of all processes folds the log into the file
+        self._idle.clear()
+        self._readers = 0
+        self._is_connected = False
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Open a read transaction, which sees one state of the file."""
-        with self.translated():
+        with FORK_GATE, self.translated():
             connection = self._take()
             try:
                 connection.execute("BEGIN")
@@ -116,7 +224,7 @@ class SqliteFile(ABC):
     @contextmanager
     def alone(self) -> Iterator[sqlite3.Connection]:
         """Return the writing connection outside of any transaction."""
-        with self._write_lock, self.translated():
+        with FORK_GATE, self._write_lock, self.translated():
             self._check_open()
             if self.read_only:
                 raise read_only(f"the {self.what} {self.path}")
@@ -124,6 +232,10 @@ class SqliteFile(ABC):
                 raise self.failure(
                     f"the {self.what} {self.path} was removed or replaced while it was open: open it again"
                 )
+            if not self._is_connected:
+                self._writer = self._connect(writes=True)
+                self._tune_writer()
+                self._is_connected = True
             yield self._writer
 
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
@@ -135,16 +247,20 @@ class SqliteFile(ABC):
     def _set_up(self) -> None:
         self._writer.execute(f"PRAGMA page_size = {self.page_size}")
         self._use_log()
-        self._writer.execute(f"PRAGMA synchronous = {self.synchronous}")
-        self._writer.execute("PRAGMA secure_delete = ON")
-        self._writer.execute(f"PRAGMA journal_size_limit = {self.log_limit}")
-        save_writes(self._writer)
+        self._tune_writer()
         self._writer.execute("BEGIN IMMEDIATE")
         wrong = self._prepare()
         if wrong:
             self._writer.execute("ROLLBACK")
             raise self._unusable(wrong)
         self._writer.execute("COMMIT")
+
+    def _tune_writer(self) -> None:
+        """Set what SQLite forgets with each connection."""
+        self._writer.execute(f"PRAGMA synchronous = {self.synchronous}")
+        self._writer.execute("PRAGMA secure_delete = ON")
+        self._writer.execute(f"PRAGMA journal_size_limit = {self.log_limit}")
+        save_writes(self._writer)
 
     def _look_over(self) -> None:
         """Check that a read-only file is one of ours."""
@@ -288,6 +404,7 @@ def read_only(what: str) -> ReadOnlyError:
 
 def connect(path: Path, timeout: float, statements: int, *, read_only: bool) -> sqlite3.Connection:
     """Open a connection without implicit transactions; a read-only one creates and writes nothing (SQLite "WAL", 5)."""
+    FORK_GATE.check(path)
     log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     place, alone = str(path), False
     if read_only:

@@ -296,3 +296,80 @@ print("ended")
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+OUTLIVING_FORK = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+from perdure import Memory
+memory = Memory({"path": sys.argv[1], "embedder": {"provider": sys.argv[2]}, "vector_store": {"provider": sys.argv[3]}})
+memory.add("before", user_id="ana", infer=False)
+is_closed, closes = os.pipe()
+is_used, uses = os.pipe()
+child = os.fork()
+if child == 0:
+    memory.add("child, beside its parent", user_id="ana", infer=False)
+    os.write(uses, b".")
+    os.read(is_closed, 1)
+    memory.add("child, after its parent", user_id="ana", infer=False)
+    os._exit(0)  # killed: it closes nothing
+os.read(is_used, 1)
+memory.close()
+os.write(closes, b".")
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("provider", ["sqlite", "faiss"])
+def test_a_child_that_outlives_its_parent_loses_nothing(open_memory: Open, tmp_path: Path, provider: str) -> None:
+    """What SQLite knows of its locks must not be copied: the parent would remove the log that the child writes."""
+    done = subprocess.run(
+        [sys.executable, "-c", OUTLIVING_FORK, str(tmp_path / "memory"), "hashed", provider],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    memory = open_memory(embedder=HASHED, vector_store={"provider": provider})
+    assert sorted(texts(memory)) == ["before", "child, after its parent", "child, beside its parent"]
+
+
+FORK_IN_USE = """
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")
+from pathlib import Path
+from perdure.backends.ledgers.sqlite import SqliteDatabase
+from perdure.backends.sqlite_file import FORK_GATE
+type(FORK_GATE).WAIT_SECONDS = 0.05
+ledger, other = (SqliteDatabase(Path(sys.argv[1]) / name, 10.0) for name in ("history.db", "other.db"))
+ledger.open()
+with ledger.asking() if sys.argv[2] == "in use" else open(os.devnull):
+    child = os.fork()
+if child == 0:
+    try:
+        ledger.forsake(); ledger.open()
+        print("opened", flush=True)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    other.open()
+    with other.asking() as ask:
+        print(ask("SELECT 1"), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+with ledger.asking() as ask:
+    print(ask("SELECT 2"))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("when", ["in use", "between two calls"])
+def test_a_fork_in_the_middle_of_a_call_is_refused_in_the_child(tmp_path: Path, when: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_IN_USE, str(tmp_path), when], capture_output=True, text=True, timeout=60
+    )
+    first, *others = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, others) == (0, "", ["[(1,)]", "[(2,)]"])
+    if when == "in use":
+        assert "it was in use when this process was forked" in first
+        assert "fork between two calls" in first
+    else:
+        assert first == "opened"

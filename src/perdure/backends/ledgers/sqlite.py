@@ -21,6 +21,7 @@ from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
 from perdure.backends.ledgers.sql.transactions import Database, Owners
 from perdure.backends.ledgers.sql.units import HEAD, Ask
 from perdure.backends.sqlite_file import (
+    FORK_GATE,
     connect,
     is_busy,
     make_private_file,
@@ -95,8 +96,14 @@ class SqliteDatabase(Database):
         self._plain_writer: sqlite3.Connection | None = None
         self._turnstile = _TURNSTILES.of(self.identity)
         self._watch: sqlite3.Connection | None = None
+        self._watches = 0  # how many connections watched: what two of them count cannot be compared
         self._watching = threading.Lock()
         self.owners = FileOwners(self._path.with_name(f"{self._path.name}.owners"))
+
+    @property
+    def path(self) -> Path:
+        """Return the file."""
+        return self._path
 
     @property
     def identity(self) -> str:
@@ -104,28 +111,33 @@ class SqliteDatabase(Database):
 
     def open(self) -> None:
         make_private_file(self._path)
+        FORK_GATE.add(self)
         self.read_only = not may_be_written(self._path)
         if not self.read_only:
-            self._use_wal()
+            with FORK_GATE:
+                self._use_wal()
         self._file = self._path.stat()
 
     def close(self) -> None:
-        with self._making:
-            engine, self._engine, self._file = self._engine, None, None
-        with self._watching:
-            watch, self._watch = self._watch, None
-            if watch is not None:
-                watch.close()
-        with self._asking:
-            plain, self._plain = self._plain, None
-            if plain is not None:
-                plain.close()
-        with self._turnstile:
-            writer, self._plain_writer = self._plain_writer, None
-            if writer is not None:
-                writer.close()
-        if engine is not None:
-            engine.dispose()
+        with FORK_GATE:
+            with self._making:
+                engine, self._engine, self._file = self._engine, None, None
+            with self._watching, self._asking, self._turnstile:
+                self._close_plain()
+            if engine is not None:
+                engine.dispose()
+
+    def disconnect(self) -> None:
+        """Close every connection, of which none is in use; the next use opens another."""
+        self._close_plain()
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def _close_plain(self) -> None:
+        for connection in (self._watch, self._plain, self._plain_writer):
+            if connection is not None:
+                connection.close()
+        self._watch = self._plain = self._plain_writer = None
 
     def forsake(self) -> None:
         """Drop the pool: SQLite forbids using connections after a fork, even closing them."""
@@ -167,17 +179,18 @@ class SqliteDatabase(Database):
 
     def version(self) -> int | None:
         """Return SQLite's count of others' commits, from a connection that never writes (`PRAGMA data_version`)."""
-        with self._watching, suppress(sqlite3.Error, OSError):
+        with FORK_GATE, self._watching, suppress(sqlite3.Error, OSError):
             if self._file is None or not same_file(self._path, self._file):
                 return None
             if self._watch is None:
                 self._watch = self._connect()
-            return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+                self._watches += 1
+            return (self._watches << 32) + int(self._watch.execute("PRAGMA data_version").fetchone()[0])
         return None
 
     @contextmanager
     def asking(self) -> Iterator[Ask]:
-        with self._asking:
+        with FORK_GATE, self._asking:
             if self._file is None:
                 raise self._not_open()
             if self._plain is None:
@@ -213,7 +226,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._opened().connect() as connection:
+        with FORK_GATE, self._opened().connect() as connection:
             _raw(connection).execute("BEGIN")
             with connection.begin():
                 yield connection
@@ -232,13 +245,14 @@ class SqliteDatabase(Database):
         """Hold this process's turn to write."""
         if self.read_only:
             raise read_only(f"the ledger {self._path}")
-        if not self._turnstile.acquire(timeout=self._timeout):
-            raise self._locked()
-        try:
-            self._make_sure()
-            yield
-        finally:
-            self._turnstile.release()
+        with FORK_GATE:
+            if not self._turnstile.acquire(timeout=self._timeout):
+                raise self._locked()
+            try:
+                self._make_sure()
+                yield
+            finally:
+                self._turnstile.release()
 
     def _make_sure(self) -> None:
         """Check that the file and the owners' folder still exist: writes to a removed file are lost silently."""
@@ -291,6 +305,10 @@ class SqliteDatabase(Database):
         )
 
     def scrub(self) -> bool:
+        with FORK_GATE:
+            return self._scrub()
+
+    def _scrub(self) -> bool:
         self._opened()
         if self.read_only:
             raise read_only(f"the ledger {self._path}")
@@ -313,13 +331,14 @@ class SqliteDatabase(Database):
             self._turnstile.release()
 
     def check(self) -> list[str]:
-        connection = self._connect()
-        try:
-            found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
-        except sqlite3.DatabaseError as error:
-            found = [str(error)]
-        finally:
-            connection.close()
+        with FORK_GATE:
+            connection = self._connect()
+            try:
+                found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
+            except sqlite3.DatabaseError as error:
+                found = [str(error)]
+            finally:
+                connection.close()
         return [] if found == ["ok"] else [f"SQLite finds the ledger's file damaged: {what}" for what in found]
 
     def size(self) -> int:

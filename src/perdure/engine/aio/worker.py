@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from perdure.backends import sqlite_file as _sqlite_file  # noqa: F401 - of hooks before a fork the last made runs first
 from perdure.backends.blocking import is_cancelled
 from perdure.domain.errors import ClosedError
 

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, vacuum, write_meta
+from perdure.backends.sqlite_file import FORK_GATE, force_to_disk, is_busy, read_meta, vacuum, write_meta
 from perdure.backends.vector_stores.base import Shape, Shapes
 from perdure.backends.vector_stores.sqlite import recall
 from perdure.backends.vector_stores.sqlite.database import HOME_BITS, Collection, Database, all_collections, key_text
@@ -27,6 +27,11 @@ _TO_EMPTY = 2  # the log must be emptied, which still has, or leaves in the file
 
 def stored_collections(path: Path) -> Shapes:
     """Read the collections of a file without opening the store; creates no file, not even a log."""
+    with FORK_GATE:
+        return _stored_collections(path)
+
+
+def _stored_collections(path: Path) -> Shapes:
     log = Path(f"{path}-wal")
     try:
         if not path.is_file():
