@@ -177,3 +177,28 @@ def test_a_message_beside_its_standing_fact_must_say_more_and_bear_on_the_questi
     assert adds_to([], said, best=1.1), "nothing of it stands there"
     whole = item(memory="Update: User moved again, and lives in Porto", kind="facts", sources=(said.id,))
     assert not adds_to([whole], said, best=0.5)
+
+
+@given(st.data())
+def test_nothing_is_found_twice(data: st.DataObject) -> None:
+    """Whatever was read out of whichever message, and whatever of it still holds."""
+    messages = [
+        item(memory=data.draw(st.sampled_from(["I moved to Porto. I row.", "I row.", "And then?"])), kind="messages")
+        for _ in range(data.draw(st.integers(0, 3)))
+    ]
+    messages = [each.with_(sources=(each.id,)) for each in messages]
+    told = st.lists(st.sampled_from([each.id for each in messages]), unique=True) if messages else st.just([])
+    facts = [
+        item(
+            memory=data.draw(st.sampled_from(["User moved to Porto", "User rows", "User rents a boat"])),
+            kind=data.draw(st.sampled_from(["facts", "notes"])),
+            version=data.draw(st.integers(1, 2)),
+            sources=tuple(data.draw(told)),
+        )
+        for _ in range(data.draw(st.integers(0, 3)))
+    ]
+    items = [each.with_(score=data.draw(st.floats(0, 1))) for each in data.draw(st.permutations([*messages, *facts]))]
+    held = [each for each in items if data.draw(st.booleans())]
+    found = [each.id for each in said_once(held, items, [each for each in facts if data.draw(st.booleans())])]
+    assert len(found) == len(set(found))
+    assert set(found) <= {each.id for each in held}

@@ -330,7 +330,8 @@ def said_once(
             last[item.id] = item
         else:
             last.update((each.id, each) for each in of_it if each.id not in past)
-    last = {id: item for id, item in last.items() if id not in ordered and not (in_prompt and item.is_said)}
+    placed = {*ordered, *repeats}
+    last = {id: item for id, item in last.items() if id not in placed and not (in_prompt and item.is_said)}
     lowest = min((item.score or 0.0 for item in ordered.values()), default=1.0)
     behind = [_scored(item, min(item.score or 0.0, lowest)) for item in (*repeats.values(), *last.values())]
     return [*ordered.values(), *behind]

@@ -113,3 +113,47 @@ def test_a_count_of_something_retires_no_number_for_it() -> None:
             memory.add(said, user_id="ana")
         held = [item.memory for item in memory.get_all(user_id="ana").results]
     assert held == ["User's phone number for the booking is 555-0142", "The booking is for six people"]
+
+
+@pytest.mark.parametrize(
+    ("told", "then", "held"),
+    [
+        (
+            "We rent a two-bedroom flat in Leeds for 950 pounds a month.",
+            "The rent went up to 1020.",
+            "User rents a two-bedroom flat in Leeds for 1020 pounds a month",
+        ),
+        (
+            "I run pottery courses on Tuesday evenings, eight people, 45 euros each.",
+            "The Tuesday class moves to Thursday, same price.",
+            "User runs pottery courses on Thursday evenings, eight people, 45 euros each",
+        ),
+        (
+            "I do yoga with Carla on Fridays at 7 for 12 euros.",
+            "Yoga costs 14 euros now.",
+            "User does yoga with Carla on Fridays at 7 for 14 euros",
+        ),
+    ],
+)
+def test_a_change_of_one_value_keeps_the_rest(told: str, then: str, held: str) -> None:
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        for said in (told, then):
+            memory.add(said, user_id="ana")
+        assert [item.memory for item in memory.get_all(user_id="ana").results] == [held]
+
+
+def test_where_the_rest_cannot_be_kept_in_one_sentence_both_stay_and_the_newer_is_linked() -> None:
+    told = (
+        "My swimming course with Bea in Riverside is on Mondays and on Wednesdays.",
+        "The swimming is on Fridays now.",
+    )
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        for said in told:
+            memory.add(said, user_id="ana")
+        held = memory.get_all(user_id="ana").results
+    assert len(held) == 2
+    assert [item.older for item in held] == [(), (held[0].id,)]
+
+
+def test_the_former_value_points_at_what_changed_only_where_both_tell_of_one_thing() -> None:
+    assert only("The Tuesday train moves to Thursday", "User runs pottery courses on Tuesday evenings").event == "ADD"

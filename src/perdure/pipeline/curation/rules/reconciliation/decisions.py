@@ -85,6 +85,7 @@ def _stop() -> frozenset[str]:
 
 # Merging: the text of an update, in which nothing of the memory is lost that the new fact does not contradict.
 
+_SAME = Pattern(r"(?:the )?same\b", re.IGNORECASE)
 _LIST = Pattern(r"(?P<members>(?:[^\W\d_][\w'-]*, )*[^\W\d_][\w'-]*) and (?P<last>[^\W\d_][\w'-]*)")
 
 
@@ -122,20 +123,37 @@ def without(pair: Pair) -> str | None:
 def _swapped(pair: Pair) -> str | None:
     """The memory's sentence with the fact's value in the place of its own, where the sentence says more."""
     new, old = pair.new, pair.old
-    mine, theirs = everything(new), everything(old)
+    mine, theirs = everything(new) - _said_to_stand(new), everything(old)
     said_more = {concept for concept in uncovered(theirs, mine) if not generic(concept) and concept != old.verb}
     if not said_more and len(old.values) <= len(new.values):
         return None
     if {concept for concept in uncovered(mine, theirs) if not generic(concept) and concept != new.verb}:
         return None
     text = pair.memory.item.memory
-    meet = [(a, b) for a in new.values for b in old.values if comparable(a, b) and not fits(a, b)]
+    given = [value for value in new.values if not any(fits(value, each) for each in old.values)]
+    meet = [
+        (a, b) for a in given for b in old.values if comparable(a, b) and not fits(a, b) and not _in_a_word(text, b)
+    ]
+    meet = [(one, other) for one, other in meet if one.kind == other.kind] or meet
     if len(meet) != 1 or not _alike(*meet[0]):
         return None
     inserted, removed = _written(pair.new.text, meet[0][0]), _place(text, meet[0][1])
     if inserted is None or removed is None:
         return None
     return text[: removed[0]] + inserted + text[removed[1] :]
+
+
+def _said_to_stand(reading: Reading) -> frozenset[str]:
+    """What a fact says of the things that stay: "same price"."""
+    return frozenset(
+        concept for chunk in reading.chunks if _SAME.match(reading.text, chunk.start) for concept in chunk.concepts
+    )
+
+
+def _in_a_word(text: str, value: Value) -> bool:
+    """Whether a value is part of a compound that names a thing: "a two-bedroom flat"."""
+    place = _place(text, value)
+    return place is not None and text[place[1] : place[1] + 1] == "-" and text[place[1] + 1 : place[1] + 2].isalpha()
 
 
 def _alike(new: Value, old: Value) -> bool:
@@ -392,10 +410,10 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         shaped = _shape(pair)
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
-    if change >= needed and likely and not barred and not _is_vetoed(finding):
-        return _update(fact, pair, change) if is_witnessed(finding) or _is_sure(finding) else None
-    if likely and not barred and _is_sure(finding):
-        return _update(fact, pair, change)
+    weighed = change >= needed and not _is_vetoed(finding)
+    if likely and not barred and (weighed or _is_sure(finding)):
+        certain = is_witnessed(finding) or _is_sure(finding)
+        return _update(fact, pair, change) if certain and not _loses(finding, _text_of(fact, pair)) else None
     lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
     known = odds.same * lenience > odds.other and odds.same > odds.change
     alone = pair.near >= SAME_NEAR and not odds.news and may_be_known(pair)
@@ -448,8 +466,26 @@ def _changes(finding: Finding) -> bool:
     return not finding.apart and tells_change(new) and may_end(new, old)
 
 
+def _text_of(fact: Fact, pair: Pair) -> str:
+    return without(pair) or merged(pair, fact.text)
+
+
+def _loses(finding: Finding, text: str) -> bool:
+    """Whether with a memory's old value something else would be gone, of which the fact says nothing.
+
+    "The yoga is on Monday now" is no word on what the yoga costs, nor on who teaches it: then both stay, linked.
+    """
+    new, old = finding.pair.new, finding.pair.old
+    if _of_one_slot(finding) or new.mood.ended or new.mood.negated or new.mood.denied or not new.values:
+        return False
+    told = read(text)
+    if any(not any(comparable(value, other) for other in told.values) for value in old.values):
+        return True
+    return not new.names - {USER} and bool(old.names - told.names - {USER})
+
+
 def _update(fact: Fact, pair: Pair, sure: float) -> Decision:
-    text = without(pair) or merged(pair, fact.text)
+    text = _text_of(fact, pair)
     return Decision(
         event="UPDATE", text=text, target=pair.id, rule="weighed.change", confidence=sure, slots=read_slots(text)
     )

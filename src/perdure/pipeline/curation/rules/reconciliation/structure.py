@@ -151,11 +151,24 @@ def one_attribute(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
     if topics_agree(mine[0], theirs[0]) >= AGREEING:
         plain = tells_change(new) or bool(new.values) or bool(new.names) == bool(old.names)
         return plain and _verbs_meet(new, old) and (bool(new.topic or old.topic) or _of_one_kind(mine[1], theirs[1]))
-    if tells_change(new) and _share_a_head(new, old):
+    if tells_change(new) and (_share_a_head(new, old) or names_former_value(new, old)):
         return True
     if new.topic or old.topic or not same_party(new.party, old.party, aliases):
         return False
     return new.verb == old.verb and new.verb not in SLIGHT and _objects_meet(new, old)
+
+
+_POINTING = frozenset({"weekday", "date", "clock", "money", "measure"})
+"""Kinds of values by which a thing is pointed at: "the Tuesday class", "the 45 euro plan"."""
+
+
+def names_former_value(new: Reading, old: Reading) -> bool:
+    """Whether a fact names a thing by the value that the memory gives it, and gives it another one of that kind."""
+    if not (everything(new) - {new.verb}) & (everything(old) - {old.verb}):
+        return False
+    former = [value for value in new.values if any(fits(value, each) for each in old.values)]
+    given = [value for value in new.values if value not in former]
+    return any(one.kind in _POINTING and comparable(one, other) for one in former for other in given)
 
 
 def one_matter(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
