@@ -157,3 +157,21 @@ def test_where_the_rest_cannot_be_kept_in_one_sentence_both_stay_and_the_newer_i
 
 def test_the_former_value_points_at_what_changed_only_where_both_tell_of_one_thing() -> None:
     assert only("The Tuesday train moves to Thursday", "User runs pottery courses on Tuesday evenings").event == "ADD"
+
+
+@pytest.mark.parametrize(
+    ("told", "then"),
+    [
+        ("I pay 900 euros of rent.", "My salary is 2500 euros now."),
+        ("I pay 80 zloty for a lesson.", "My salary is 7200 zloty."),
+        ("My sister Ana is a nurse.", "Ana is now on holiday."),
+        ("My dog Rex is a beagle.", "Rex is at the vet now."),
+        ("I have cell signalling and stats this term.", "Cell signalling is now due the 20th."),
+        ("I take ramipril 5 mg in the morning and atorvastatin 20 mg at night.", "Ramipril goes up to 10 mg."),
+    ],
+)
+def test_news_of_another_attribute_retires_nothing(told: str, then: str) -> None:
+    """With the learned judge of the packaged encoder, which takes each of these for a change."""
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        events = [event.event for said in (told, then) for event in memory.add(said, user_id="ana").results]
+    assert events == ["ADD", "ADD"]

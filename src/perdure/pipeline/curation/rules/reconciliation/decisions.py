@@ -41,7 +41,9 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
     fills_field,
     led_apart,
     may_end,
+    of_other_kinds,
     one_attribute,
+    share_matter,
     tells_change,
     texts_same_attribute,
     topics_agree,
@@ -131,9 +133,9 @@ def _swapped(pair: Pair) -> str | None:
         return None
     text = pair.memory.item.memory
     given = [value for value in new.values if not any(fits(value, each) for each in old.values)]
-    meet = [
-        (a, b) for a in given for b in old.values if comparable(a, b) and not fits(a, b) and not _in_a_word(text, b)
-    ]
+    former = [token.value for token in type_values(scan(new.text)) if token.value not in given]
+    named = [value for value in old.values if any(fits(each, value) for each in former if each is not None)]
+    meet = [(a, b) for a in given for b in named or old.values if comparable(a, b) and not _in_a_word(text, b)]
     meet = [(one, other) for one, other in meet if one.kind == other.kind] or meet
     if len(meet) != 1 or not _alike(*meet[0]):
         return None
@@ -437,23 +439,16 @@ def _is_vetoed(finding: Finding) -> bool:
 def _is_sure(finding: Finding) -> bool:
     """Whether the learned judgement is sure of a change, and the two share more than whom they are about."""
     judged = finding.relation
-    if judged is None or judged.replaces < SURE or finding.apart or not _of_shared_matter(finding.pair):
+    if judged is None or judged.replaces < SURE or finding.apart:
         return False
     new, old = finding.pair.new, finding.pair.old
-    return not led_apart(new, old) and tells_change(new)
-
-
-def _of_shared_matter(pair: Pair) -> bool:
-    """Whether both tell of one thing by a word other than a name: "switched dentists", "the dentist is Dr Koch"."""
-    shared = everything(pair.new) & everything(pair.old)
-    named = pair.new.names | pair.old.names | set(pair.new.party.name.split()) | {USER}
-    return any(not generic(concept) for concept in shared - named)
+    return share_matter(new, old) and not led_apart(new, old) and not of_other_kinds(new, old) and tells_change(new)
 
 
 def _renews(finding: Finding, odds: Weighed) -> bool:
     """Whether the fact most likely is the newer one of a matter: the judgement says so, else structure beside odds."""
     new, old, judged = finding.pair.new, finding.pair.old, finding.relation
-    if judged is not None and judged.renews and not finding.apart and _of_shared_matter(finding.pair):
+    if judged is not None and judged.renews and not finding.apart and share_matter(new, old):
         return True
     if odds.change < LINK or not texts_same_attribute(new.text, old.text):
         return False
@@ -476,12 +471,38 @@ def _loses(finding: Finding, text: str) -> bool:
     "The yoga is on Monday now" is no word on what the yoga costs, nor on who teaches it: then both stay, linked.
     """
     new, old = finding.pair.new, finding.pair.old
-    if _of_one_slot(finding) or new.mood.ended or new.mood.negated or new.mood.denied or not new.values:
+    if _of_one_slot(finding) or new.mood.ended or new.mood.negated or new.mood.denied:
         return False
     told = read(text)
-    if any(not any(comparable(value, other) for other in told.values) for value in old.values):
+    if _drops_a_member(old.text, everything(told)):
+        return True
+    if not new.values:
+        return False
+    if _left_over(old.values, told.values):
         return True
     return not new.names - {USER} and bool(old.names - told.names - {USER})
+
+
+def _drops_a_member(text: str, said: frozenset[str]) -> bool:
+    """Whether of a list ("takes chemistry and zoology") some members are told of and others are not."""
+    for match in _LIST.finditer(text):
+        members = [concept_of(member) for member in (*match["members"].split(", "), match["last"])]
+        spoken_of = [member in said for member in members]
+        if any(spoken_of) and not all(spoken_of):
+            return True
+    return False
+
+
+def _left_over(values: Sequence[Value], others: Sequence[Value]) -> list[Value]:
+    """The values for which none of the others stands, each of which stands for one."""
+    free, left = list(others), list(values)
+    for meets in (fits, lambda one, other: one.kind == other.kind, comparable):
+        for value in tuple(left):
+            other = next((each for each in free if meets(value, each)), None)
+            if other is not None:
+                free.remove(other)
+                left.remove(value)
+    return left
 
 
 def _update(fact: Fact, pair: Pair, sure: float) -> Decision:

@@ -27,7 +27,9 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
 from perdure.pipeline.curation.rules.reconciliation.structure import (
     different_things,
     led_apart,
+    of_other_kinds,
     one_matter,
+    share_matter,
     subjects_meet,
     tells_change,
     told_by_sign,
@@ -222,17 +224,19 @@ def of_one_attribute(finding: Finding) -> bool:
     pair = finding.pair
     if not _of_one_occasion(finding):
         return False
-    told = pair.near >= TOLD_NEAR and tells_change(pair.new) and subjects_meet(pair.new, pair.old, pair.aliases)
+    near = pair.near >= TOLD_NEAR and share_matter(pair.new, pair.old)
+    told = near and tells_change(pair.new) and subjects_meet(pair.new, pair.old, pair.aliases)
     return told or one_matter(pair.new, pair.old, pair.aliases)
 
 
 def is_witnessed(finding: Finding) -> bool:
     """Whether a change that is weighed has a second witness: one attribute by structure, or statements much alike."""
     new, old = finding.pair.new, finding.pair.old
-    if led_apart(new, old):
+    if led_apart(new, old) or of_other_kinds(new, old):
         return False
     topics = not (new.topic and old.topic) or topics_agree(new.topic, old.topic) > 0
-    return of_one_attribute(finding) or (finding.pair.near >= ALIKE and topics and _of_one_occasion(finding))
+    alike = finding.pair.near >= ALIKE and topics and share_matter(new, old)
+    return of_one_attribute(finding) or (alike and _of_one_occasion(finding))
 
 
 def _of_one_occasion(finding: Finding) -> bool:

@@ -27,7 +27,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     uncovered,
     values_fit,
 )
-from perdure.pipeline.curation.rules.slots import Chunk, Reading, Value, comparable, fits, read
+from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read
 from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of, stems
 from perdure.pipeline.lexicon import lines, word_set, words
 from perdure.pipeline.lexicon import pairs as table
@@ -452,6 +452,23 @@ def led_apart(new: Reading, old: Reading) -> bool:
         return False
     mine, theirs = ({chunk.lead for chunk in reading.main if chunk.concepts} for reading in (new, old))
     return bool(mine and theirs) and not mine & theirs and "" in mine | theirs
+
+
+def of_other_kinds(new: Reading, old: Reading) -> bool:
+    """Whether one says what somebody is and the other where or how: "is a nurse", "is on holiday now"."""
+    if new.topic or old.topic or not new.verb == old.verb == "be":
+        return False
+    mine, theirs = ([chunk for chunk in reading.main if chunk.concepts] for reading in (new, old))
+    if not mine or not theirs or any(chunk.values for chunk in (*mine, *theirs)):
+        return False
+    return all(chunk.lead for chunk in mine) != all(chunk.lead for chunk in theirs)
+
+
+def share_matter(new: Reading, old: Reading) -> bool:
+    """Whether both tell of one thing by a word other than a name: "switched dentists", "the dentist is Dr Koch"."""
+    mine, theirs = everything(new), everything(old)
+    named = new.names | old.names | set(new.party.name.split()) | set(old.party.name.split()) | {USER}
+    return any(not generic(concept) and covers(theirs, concept) for concept in mine - named)
 
 
 def _share_a_head(new: Reading, old: Reading) -> bool:
