@@ -201,4 +201,4 @@ def test_nothing_is_found_twice(data: st.DataObject) -> None:
     held = [each for each in items if data.draw(st.booleans())]
     found = [each.id for each in said_once(held, items, [each for each in facts if data.draw(st.booleans())])]
     assert len(found) == len(set(found))
-    assert set(found) <= {each.id for each in held}
+    assert set(found) <= {each.id for each in items}

@@ -172,9 +172,9 @@ def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False, links: Lin
     """Return the items, best first, with newer ones before those that they may have replaced, if both answer as well.
 
     An item moves up past items that score about as much, but not past one that replaced it. Where the question asks how
-    things stand (`of_now`), what was replaced comes after all else. Items keep their scores, so the scores of such a
-    pair may rise. A link counts only to an item that was not said later; circular links count as none. `links` are
-    further ones than the items' own.
+    things stand (`of_now`), what was replaced comes after all that scores about as much. Items keep their scores, so
+    the scores of such a pair may rise. A link counts only to an item that was not said later; circular links count as
+    none. `links` are further ones than the items' own.
     """
     older = _links(items, links or {})
     if not older:
@@ -186,7 +186,12 @@ def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False, links: Lin
         return ordered
     places = {item.id: place for place, item in enumerate(ordered)}
     gone = {id for newer, ids in older.items() for id in ids if places[newer] < places[id]}
-    return sorted(ordered, key=lambda item: item.id in gone)
+    for item in [item for item in ordered if item.id in gone]:
+        ordered.remove(item)
+        floor = ABOUT_EQUAL * (item.score or 0.0)
+        behind = [place for place, other in enumerate(ordered) if (other.score or 0.0) >= floor or other.id in gone]
+        ordered.insert(max(behind, default=-1) + 1, item)
+    return ordered
 
 
 def _links(items: Sequence[MemoryItem], further: Links) -> dict[str, frozenset[str]]:

@@ -22,6 +22,7 @@ from perdure.pipeline.curation.rules.extraction import (
     statements,
     worth,
 )
+from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.worth import Judge
 from perdure.pipeline.curation.rules.slots import read_slots
@@ -35,8 +36,9 @@ NOTED = 0.4
 """The same of a sentence as a note."""
 SAYS_ALL = 0.7
 """Share of a sentence's topic words from which its facts are taken to say it."""
-UNJUDGED = frozenset({"as given", "standing", "procedure"})
-"""Rules whose facts are kept as they are: somebody asked for it, or said how something is done."""
+UNJUDGED = frozenset({"as given", "standing", "procedure", "correction"})
+"""Rules whose facts are kept as they are: somebody asked for it, said how something is done, or put right in the same
+message what it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,8 @@ def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge) -> li
     """A sentence's own facts if they say nearly all of it; else the sentence, if it can stand as one."""
     if _says(each.drafts, each.said.text, SAYS_ALL) or any(map(_is_unjudged, each.drafts)):
         return each.drafts
-    text = "" if told.language else _whole(each.said.text, talk)
+    stands = not told.language and not corrections.is_cued(each.said.text)
+    text = _whole(each.said.text, talk) if stands else ""
     if not text:
         return each.drafts
     features = worth.of_fact(text, talk.who, "whole", each.said, each.worth)

@@ -69,6 +69,11 @@ def _places() -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{line})" for line in lexicon.lines("forget_places.txt")), re.I)
 
 
+_TAKEN_BACK = Pattern(
+    r"(?:scratch|strike) that\b[,:;]? (?!(?:from|off|out|in|on|please+|pl[sz]+|thanks|thx|now|too|for|and|as)\b)\S+ \S",
+    re.I,
+)
+"""Words that take back what was just said, and say what is so: "scratch that, it's on Friday"."""
 _JOINT = Pattern(r"(?:^|(?<=[,;:.!?]) | -+ |,? (?=(?:and|but|so|then|n)\b))", re.I)
 
 
@@ -80,6 +85,8 @@ def find_order(sentence: str, talk: Discourse) -> Order | None:
         lead = _lead().match(sentence, joint.end())
         start = lead.end() if lead else joint.end()
         spoken = sentence[joint.end() : start]
+        if _TAKEN_BACK.match(sentence, start):
+            continue
         for pattern, strength in _verbs():
             match = pattern.match(sentence, start)
             if match is None:

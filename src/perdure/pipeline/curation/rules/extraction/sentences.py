@@ -83,6 +83,78 @@ def unwrapped(text: str) -> str:
     return "\n".join([*out, *_joined(run)])
 
 
+# Words of others: quoted lines, mails that were pasted, and what somebody is said to have written.
+
+_QUOTED_LINE = Pattern(r"^\s*>(?!>>)")
+_HEADER = Pattern(
+    r"^\s*\*{0,2}(?:from|von|de|da|to|an|para|cc|subject|betreff|asunto|objet|oggetto|date|sent|gesendet)\*{0,2}: ",
+    re.I,
+)
+_RULE = Pattern(
+    r"^\s*(?:[-=_*]{3,}|-+ ?(?:original message|forwarded message|weitergeleitete nachricht) ?-+)\s*$", re.I
+)
+_GREETING = Pattern(
+    r"^\s*(?:hi|hello|hey|dear|hallo|liebe[rs]?|sehr geehrte[rs]?|hola|estimad[oa]s?|querid[oa]s?|bonjour|"
+    r"ch(?:er|\u00e8re)s?|ol\u00e1|oi|prezad[oa]s?|car[oa]|ciao)\b[^.!?\n]{0,40}[,!:]?\s*$",
+    re.I,
+)
+_CLOSING = Pattern(
+    r"^\s*(?:(?:with )?(?:kind|best|warm|many)? ?(?:regards|wishes|thanks)|best|cheers|all the best|love|yours|"
+    r"(?:yours )?(?:sincerely|faithfully|truly)|(?:mit )?(?:freundlichen|liebe|viele|beste) gr\u00fc(?:\u00df|ss)en?|"
+    r"lg|vg|mfg|saludos|un (?:abrazo|saludo|saluto)|atentamente|cordialement|bien \u00e0 (?:vous|toi)|abra\u00e7os?|"
+    r"atenciosamente|(?:cordiali |distinti )?saluti)(?:[,.!]?\s*|, [A-Z][\w .'-]{0,30})$",
+    re.I,
+)
+_OF_A_MAIL = Pattern(
+    r"\b(?:e-?mails?|messages?|letter|reply|respond\w*|answer|translate|summari[sz]e|forward\w*|wrote|got this|sent me|"
+    r"nachricht|antwort\w*|brief|correo|mensaje|carta|courriel|lettre|r\u00e9pon\w*|mensagem|lettera|rispond\w*)\b",
+    re.I,
+)
+_REPORTED = Pattern(
+    r"(?P<lead>\b(?:from|wrote|writes|says|said|texted|emailed|sent|message|e-?mail|letter|note|reads)\b"
+    r"[^:\n\"'\u201c]{0,40}: ?)"
+    r"(?:\"[^\"\n]{20,}\"|\u201c[^\u201d\n]{20,}\u201d|(?<!\w)['\u2018][^\n]{20,}?['\u2019](?!\w))",
+    re.I,
+)
+
+
+def own_words(text: str) -> str:
+    """The text without quoted lines, pasted mails and long quotations of others, none of which its sender says.
+
+    A mail begins with two headers, or with a greeting where the rest speaks of a mail; it ends with its closing words
+    and the name below them, or at a ruled line. Linear in the length.
+    """
+    lines = [line for line in _REPORTED.sub(r"\g<lead>", text).split("\n") if not _QUOTED_LINE.match(line[:80])]
+    kept: list[str] = []
+    place = 0
+    while place < len(lines):
+        end = _end_of_mail(lines, place)
+        if end == place:
+            kept.append(lines[place])
+            end += 1
+        place = end
+    return "\n".join(kept)
+
+
+def _end_of_mail(lines: list[str], start: int) -> int:
+    """The place behind a mail that begins at a line; `start` where none does."""
+    is_headed = all(_HEADER.match(line[:80]) for line in lines[start : start + 2]) and len(lines) > start + 1
+    if not is_headed and not _GREETING.match(lines[start][:80]):
+        return start
+    end = start + 1
+    while end < len(lines) and not _RULE.match(lines[end][:80]) and not _CLOSING.match(lines[end][:80]):
+        end += 1
+    is_closed = end < len(lines) and not _RULE.match(lines[end][:80])
+    if is_closed:
+        end += 1
+        while end < len(lines) and lines[end].strip() and len(lines[end]) < 40:  # the name, and what it is of
+            end += 1
+    if is_headed:
+        return end
+    rest = "\n".join((*lines[:start], *lines[end:]))
+    return end if is_closed and _OF_A_MAIL.search(rest[:2000]) else start
+
+
 def _stands_alone(line: str, run: list[str]) -> bool:
     if _ALONE.search(line[:400]) or len(line) > _LONGEST:
         return True

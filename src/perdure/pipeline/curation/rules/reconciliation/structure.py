@@ -465,10 +465,19 @@ def of_other_kinds(new: Reading, old: Reading) -> bool:
 
 
 def share_matter(new: Reading, old: Reading) -> bool:
-    """Whether both tell of one thing by a word other than a name: "switched dentists", "the dentist is Dr Koch"."""
+    """Whether both tell of one thing by a word other than a name: "switched dentists", "the dentist is Dr Koch".
+
+    Where somebody is gone, the name is enough.
+    """
+    if (new.mood.ended or signs_of(new)["sign_end"]) and _names(new) & _names(old):
+        return True
     mine, theirs = everything(new), everything(old)
-    named = new.names | old.names | set(new.party.name.split()) | set(old.party.name.split()) | {USER}
+    named = _names(new) | _names(old) | {USER}
     return any(not generic(concept) and covers(theirs, concept) for concept in mine - named)
+
+
+def _names(reading: Reading) -> frozenset[str]:
+    return reading.names | set(reading.party.name.split())
 
 
 def _share_a_head(new: Reading, old: Reading) -> bool:

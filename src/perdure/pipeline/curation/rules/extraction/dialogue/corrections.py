@@ -34,7 +34,7 @@ TYPES: tuple[tuple[str, Pattern], ...] = (
         Pattern(r"\b(?:\d{1,2}h\d{0,2}|\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I),
     ),
     ("weekday", Pattern(rf"\b{_DAY}\b", re.I)),
-    ("code", Pattern(r"(?<![\w+-])\+?\d{3,}(?:-\d{2,})+(?![\w-])")),
+    ("code", Pattern(r"(?<![\w+-])\+?\d{3,}(?:[- ]\d{2,})+(?![\w-])")),
     (
         "money",
         Pattern(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
