@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.fact import Fact
 from perdure.domain.message import Message
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import extract
 from perdure.pipeline.curation.rules.extraction.cleaning import gloss, language_of
+from perdure.pipeline.curation.rules.reconciliation import decide
+from tests.pipeline.curation.rules.test_reconciliation import beside
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXT = """i my we our me am live in Leeds not no yes since 2019 because and , . ? ! : ( ) ' " - the user wife
@@ -69,6 +72,8 @@ def test_no_first_person_is_left(text):
         "vivo en Madrid, ",
         "a = b\n",
         "who ",
+        "hi,\n",
+        "to: a\n",
     ],
 )
 def test_time_grows_with_length_only(unit):
@@ -81,6 +86,22 @@ def test_time_grows_with_length_only(unit):
     extract([Message("user", "warm up, I live in Leeds")], now=NOW)
     most = 10 * max(seconds(10_000), 0.05)
     assert any(seconds(40_000) < most for _ in range(2)), "four times the text: 4 if linear, 16 if quadratic"
+
+
+@pytest.mark.parametrize("unit", ["x", "我", "a@", "a-", "1", "a: ", "ab ", "' a"])
+def test_a_decision_beside_text_without_spaces_takes_little_longer(unit):
+    """A memory of 64 hexadecimal digits took five seconds, one of 200 letters hours."""
+
+    def seconds(length):
+        text = (unit * length)[:length]
+        started = time.process_time()
+        for fact, memory in (("User likes figs", text), (text, "User likes figs"), (f"{text}b", text)):
+            decide(Fact(text=fact), beside(memory))
+        return time.process_time() - started
+
+    seconds(20)
+    most = 10 * max(seconds(50), 0.05)
+    assert any(seconds(200) < most for _ in range(2)), "four times the text: 4 if linear, hours if exponential"
 
 
 def test_private_characters_do_no_harm():

@@ -85,3 +85,22 @@ def test_a_claim_waved_off_or_a_play_gone_on_with_states_nothing(turns):
 )
 def test_a_look_alike_still_tells(text, word):
     assert any(word in fact for fact in facts(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        (
+            "Forwarding this:\n> Hi Tessa, I live in Cardiff now.\n> Gareth\nI live in Bristol.",
+            ["User lives in Bristol"],
+        ),
+        ("Hi,\nI moved to Leeds last week.\nBest, Bob\n\nCan you answer this mail for me?", []),
+        ("From: Ana\nSubject: hello\nI moved to Rome.\n---\nI live in Kiel.", ["User lives in Kiel"]),
+        ("Hallo,\nich wohne in Bremen.\nViele Grüße\nUwe\n\nBitte übersetze die Nachricht.", []),
+        ('My boss wrote: "I\'m on leave and my deputy is Karl, call him". I work at IKEA.', ["User works at IKEA"]),
+        ("Got this from Noreen: 'Can we do quartz? I moved to Bandon, ring me on 555 0134. Noreen'", []),
+        ("Hi!\nI live in Kiel.\nThanks", ["User lives in Kiel"]),
+    ],
+)
+def test_what_others_wrote_is_no_fact_about_the_user(text: str, own: list[str]) -> None:
+    assert facts(text) == own

@@ -175,3 +175,26 @@ def test_news_of_another_attribute_retires_nothing(told: str, then: str) -> None
     with Memory({"vector_store": {"provider": "memory"}}) as memory:
         events = [event.event for said in (told, then) for event in memory.add(said, user_id="ana").results]
     assert events == ["ADD", "ADD"]
+
+
+@pytest.mark.parametrize(
+    ("told", "held"),
+    [
+        (["My exam is on 18 May. No, sorry, 19 May."], ["User's exam is on 19 May"]),
+        (["My phone number is 555 1234.", "Scratch that, it's 555 4321."], ["User's phone number is 555 4321"]),
+        (["The wifi password is cactus99.", "Never mind, forget the wifi password."], []),
+        (["My boss is Gavin.", "Gavin has gone."], ["Gavin has gone"]),
+    ],
+)
+def test_what_is_taken_back(told: list[str], held: list[str]) -> None:
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        for said in told:
+            memory.add(said, user_id="ana")
+        assert [item.memory for item in memory.get_all(user_id="ana").results] == held
+
+
+def test_words_that_take_back_are_no_request_to_forget() -> None:
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        memory.add("The closing is on 15 May.", user_id="ana")
+        events = memory.add("scratch that the closing is on 22 May", user_id="ana").results
+    assert [event.event for event in events] == ["UPDATE"]

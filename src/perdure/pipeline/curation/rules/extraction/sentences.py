@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -125,10 +126,11 @@ def own_words(text: str) -> str:
     and the name below them, or at a ruled line. Linear in the length.
     """
     lines = [line for line in _REPORTED.sub(r"\g<lead>", text).split("\n") if not _QUOTED_LINE.match(line[:80])]
+    ends = [place for place, line in enumerate(lines) if _RULE.match(line[:80]) or _CLOSING.match(line[:80])]
     kept: list[str] = []
     place = 0
     while place < len(lines):
-        end = _end_of_mail(lines, place)
+        end = _end_of_mail(lines, place, ends)
         if end == place:
             kept.append(lines[place])
             end += 1
@@ -136,23 +138,25 @@ def own_words(text: str) -> str:
     return "\n".join(kept)
 
 
-def _end_of_mail(lines: list[str], start: int) -> int:
-    """The place behind a mail that begins at a line; `start` where none does."""
+_NEAR = 20  # lines before and behind a mail in which it is spoken of
+
+
+def _end_of_mail(lines: list[str], start: int, ends: list[int]) -> int:
+    """The place behind a mail that begins at a line; `start` where none does. `ends` are the lines that may end one."""
     is_headed = all(_HEADER.match(line[:80]) for line in lines[start : start + 2]) and len(lines) > start + 1
     if not is_headed and not _GREETING.match(lines[start][:80]):
         return start
-    end = start + 1
-    while end < len(lines) and not _RULE.match(lines[end][:80]) and not _CLOSING.match(lines[end][:80]):
-        end += 1
+    following = bisect_right(ends, start)
+    end = ends[following] if following < len(ends) else len(lines)
     is_closed = end < len(lines) and not _RULE.match(lines[end][:80])
     if is_closed:
         end += 1
-        while end < len(lines) and lines[end].strip() and len(lines[end]) < 40:  # the name, and what it is of
+        while end < len(lines) and 0 < len(lines[end].strip()) < 40:  # the name, and what it is of
             end += 1
     if is_headed:
         return end
-    rest = "\n".join((*lines[:start], *lines[end:]))
-    return end if is_closed and _OF_A_MAIL.search(rest[:2000]) else start
+    near = "\n".join(line[:400] for line in (*lines[max(0, start - _NEAR) : start], *lines[end : end + _NEAR]))
+    return end if is_closed and _OF_A_MAIL.search(near) else start
 
 
 def _stands_alone(line: str, run: list[str]) -> bool:

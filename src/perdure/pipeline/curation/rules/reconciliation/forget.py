@@ -34,7 +34,7 @@ _MONEY = Pattern(
 )
 _WAGE = Pattern(r"\b(?:earn\w*|salary|wages?|paid|makes?|income|takes? home|brings? home|is on) .*\d", re.IGNORECASE)
 _OWED = Pattern(r"\b(?:ow(?:es?|ed|ing)|debts?|loans?|borrow\w*|behind with)\b", re.IGNORECASE)
-_MAIL = Pattern(r"\S+@\S+\.\w+")
+_MAIL = Pattern(r"[^\s@]+@[^\s@]+\.\w+")
 _BORN = Pattern(r"\bborn\b|\bbirth\w*", re.IGNORECASE)
 _LONG = Pattern(r"\b\d(?:[.,]\d+)? ?(?:m|cm|ft|foot|feet|metres?|meters?)\b|\btall\b", re.IGNORECASE)
 _WEIGHS = Pattern(r"\bweigh\w* .*\d|\d ?(?:kg|kilos?|lbs?|pounds|stone|st)\b", re.IGNORECASE)

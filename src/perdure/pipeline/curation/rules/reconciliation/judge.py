@@ -113,7 +113,7 @@ TOLD_NEAR = 0.65
 SAME_ALONE = 0.74  # cosine from which a fact with a word that the memory lacks may be taken for known
 
 
-_DETAIL = Pattern(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
+_DETAIL = Pattern(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+(?: |(?=: ))){1,6}: ")
 
 
 _ALTERNATE = Pattern(r"\bevery (?:other|second) ", re.IGNORECASE)
