@@ -13,7 +13,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade
 from perdure.engine.core.kernel import Kernel
 from perdure.pipeline.prompting.quoting import fingerprint, strip_injected
-from perdure.pipeline.quarantine import Hearing, is_forgery, suspect
+from perdure.pipeline.quarantine import INSTRUCTION, Hearing, is_forgery, suspect
 
 _PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)[ \t]*|[.!?]+|\n+|\Z)")
 _LISTED = re.compile(r"(?:[-*•]|\[\w+\]|\d{1,2}[.)])\s+(.*?)(?:\s\(\d{4}-\d\d-\d\d\))?\Z", re.DOTALL)
@@ -50,7 +50,7 @@ async def with_provenance(
 
     def mark() -> tuple[list[Fact], set[int]]:
         hearing = Hearing(messages, forged)
-        marked = [marked_fact(fact, hearing) for fact in facts]
+        marked = _together([marked_fact(fact, hearing) for fact in facts])
         return marked, {place for place, fact in enumerate(marked) if hearing.is_users(fact.text)}
 
     short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
@@ -88,6 +88,15 @@ def bare_sentence(piece: str) -> str:
     """Return a sentence without list markers and final full stop, as input for fingerprints."""
     found = _LISTED.match(piece.strip())
     return (found.group(1) if found else piece.strip()).strip(" \t\"'“”").rstrip(".")
+
+
+def _together(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts, with an order to a model also those that another reading of the same message gave."""
+    ordering = {fact.sources for fact in facts if fact.quarantined == INSTRUCTION and len(fact.sources) == 1}
+    return [
+        replace(fact, quarantined=INSTRUCTION) if fact.quarantined is None and fact.sources in ordering else fact
+        for fact in facts
+    ]
 
 
 def marked_fact(fact: Fact, hearing: Hearing) -> Fact:
