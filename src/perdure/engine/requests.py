@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError, NotFoundError
@@ -32,6 +33,15 @@ Moment = str | date | datetime
 """A time: an aware datetime, a date (its midnight), or ISO 8601 text; without a zone it is UTC."""
 TimeWindow = tuple[Moment | None, Moment | None]  # a period: its first time and the one after its last; None is open
 Filters = Mapping[str, Any]  # a caller's filter expression
+
+
+class _Left(Enum):
+    OUT = "left out"
+
+
+LEFT_OUT: Final = _Left.OUT
+"""An argument that was not given, where None may be a mistake: a variable that was never set erases nobody."""
+LeftOut = Literal[_Left.OUT]
 MAX_LIMIT = 2**31 - 1
 """Greater limits are reduced to this: no scope has as many memories, and every store can count that far."""
 DEEPEST = 3  # maximum number of edges to a neighbour
@@ -254,8 +264,8 @@ def read_addition(
 
 def read_forget(
     *,
-    id: str | None,
-    query: str | None,
+    id: str | LeftOut,
+    query: str | LeftOut,
     user_id: str | None,
     agent_id: str | None,
     run_id: str | None,
@@ -266,14 +276,19 @@ def read_forget(
 ) -> ForgetRequest:
     """Validate a `forget`: by id alone, by query inside a scope, or of a whole scope."""
     scope = scoped(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id))
-    if id is not None and query is not None:
+    for name, value in (("id", id), ("query", query)):
+        if value is None:
+            raise InvalidInputError(
+                f"{name} is None, which names nothing: leave it out to forget the whole scope", field=name, value=None
+            )
+    if id is not LEFT_OUT and query is not LEFT_OUT:
         raise InvalidInputError("forget takes an id or a query, not both", field="id", value=id)
-    if id is None:
+    if id is LEFT_OUT:
         scope.require_owner()
     return ForgetRequest(
         scope=scope,
-        id=None if id is None else read_memory_id(id),
-        query=None if query is None else read_text(query, "query"),
+        id=None if id is LEFT_OUT else read_memory_id(id),
+        query=None if query is LEFT_OUT else read_text(query, "query"),
         threshold=read_share(threshold, "threshold"),
         erase=read_flag(erase, "erase"),
         dry_run=read_flag(dry_run, "dry_run"),

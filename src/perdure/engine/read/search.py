@@ -37,6 +37,7 @@ from perdure.pipeline.retrieval.rescoring import (
     min_max,
     mmr,
     newer_first,
+    only_asks,
     recency,
     said_once,
     without_repeats,
@@ -396,7 +397,7 @@ class ReadPath:
                 ended = [_shown(point.payload) for point in found.past]
                 ordered = said_once(ordered, items, ended, in_prompt=query.trusted)
             results = ordered[: query.limit]
-            coverage = found.coverage(results)
+            coverage = found.coverage([item for item in results if not (item.is_said and only_asks(item.memory))])
             results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
             await self._hydrated(query, results),

@@ -195,8 +195,8 @@ class AsyncMemory(AsyncClosing):
     async def forget(
         self,
         *,
-        id: str | None = None,
-        query: str | None = None,
+        id: str | requests.LeftOut = requests.LEFT_OUT,
+        query: str | requests.LeftOut = requests.LEFT_OUT,
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
@@ -206,6 +206,7 @@ class AsyncMemory(AsyncClosing):
     ) -> ErasureReport:
         """Erase one memory, what a query finds in a scope at a score of `threshold`, or a whole scope.
 
+        The whole scope goes where neither `id` nor `query` is given; None is refused for both.
         The source messages of a forgotten fact are erased whole, with its versions and history values; the report names
         each place. `dry_run` only reports; `erase=False` deletes, so that `undo` can restore it.
         """

@@ -11,6 +11,7 @@ from pydantic import Field
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import ErasureReport
 from perdure.domain.memory import TRUSTED, MemoryItem, oldest_first
+from perdure.engine.requests import LEFT_OUT
 from perdure.frontends.mcp.answers import Changed, Changes, Known, Named, Recorded
 from perdure.frontends.mcp.consent import Act, Decision
 from perdure.frontends.mcp.tool import Arguments, Tool, ToolAnswer, ToolCall
@@ -59,7 +60,8 @@ async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.In
     """Report what would go, get the consent for exactly that, and erase it."""
     if (given.id is None) == (given.query is None):
         raise InvalidInputError("give either id or query", field="id", value=given.id)
-    planned = await call.memory.forget(id=given.id, query=given.query, dry_run=True)
+    id, query = (LEFT_OUT if value is None else value for value in (given.id, given.query))
+    planned = await call.memory.forget(id=id, query=query, dry_run=True)
     found = planned.results
     if not found and not any(place.count for place in planned.places):
         return Forgotten(status="nothing_found", memories=[], places=[], note=NOTHING)

@@ -125,11 +125,13 @@ def forget(
         demand_yes(yes or dry_run, f"this forgets {len(ids)} memories for good")
 
     async def work(memory: AsyncMemory) -> list[ErasureReport]:
+        from perdure.engine.requests import LEFT_OUT
+
         reports = []
         for id in ids or (None,):
             report = await memory.forget(
-                id=id,
-                query=query,
+                id=LEFT_OUT if id is None else id,
+                query=LEFT_OUT if query is None else query,
                 user_id=None if id else user_id,
                 agent_id=None if id else agent_id,
                 run_id=None if id else run_id,

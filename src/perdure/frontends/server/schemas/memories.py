@@ -194,11 +194,17 @@ class DeleteAllQuery(ScopeFields, IgnoredFields, Strict):
 class ForgetBody(ScopeFields, Strict):
     """What to forget: one memory, the matches of a query in a scope, or a whole scope."""
 
-    id: str | None = None
-    query: str | None = Field(None, examples=["my old address"])
-    threshold: float = 0.75
+    id: str = Field("", description="one memory")
+    query: str = Field("", description="what goes; without it and an id, the whole scope", examples=["my old address"])
+    threshold: float = Field(0.75, description="the score from which what a query finds goes")
     erase: bool = True
     dry_run: bool = False
+
+    @model_validator(mode="after")
+    def _names_what_goes(self) -> ForgetBody:
+        if "threshold" in self.model_fields_set and "query" not in self.model_fields_set:
+            raise ValueError("threshold is of a query: give one, or leave it out to forget the whole scope")
+        return self
 
 
 class ContextQuery(ScopeFields, Strict):
