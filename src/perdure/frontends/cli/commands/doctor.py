@@ -46,8 +46,9 @@ def doctor(
 
     diagnosis, repaired = with_engine(folder(path), work)
     clients = _clients()
+    healthy = diagnosis.healthy and not any(each["error"] for each in clients)
     if as_json:
-        dump: dict[str, Any] = {**diagnosis.model_dump(), "clients": clients}
+        dump: dict[str, Any] = {**diagnosis.model_dump(), "healthy": healthy, "clients": clients}
         if repaired is not None:
             dump["repair"] = repaired.model_dump()
         print_json(dump)
@@ -58,7 +59,7 @@ def doctor(
             if each["tools"] is None:
                 state = "not started: a file of this folder names a program that is not this perdure"
             print_text(f"{each['client']} ({each['file']}): {state}")
-    if not diagnosis.healthy or any(each["error"] for each in clients):
+    if not healthy:
         raise typer.Exit(1)
 
 

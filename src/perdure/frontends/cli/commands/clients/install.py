@@ -21,6 +21,7 @@ from urllib.parse import quote
 import typer
 
 from perdure.domain.errors import InvalidInputError, PerdureError
+from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.clients import AgentOption, ProjectOption, RunOption, UserOption, tools_of
 from perdure.frontends.cli.commands.clients.settings_text import (
     NAME,
@@ -154,7 +155,8 @@ def install(
     Example: perdure install vscode --print
     """
     found = _client(client, scope, hooks)
-    if not (user_id or agent_id or run_id):
+    Scope(user_id=user_id, agent_id=agent_id, run_id=run_id, project_id=project_id)  # an empty one is refused
+    if user_id is None and agent_id is None and run_id is None:
         user_id = getpass.getuser()
     ids = {"user": user_id, "agent": agent_id, "run": run_id, "project": project_id}
     options = [part for axis, value in ids.items() if value for part in (f"--{axis}-id", value)]

@@ -288,7 +288,15 @@ def _loose_kin(match: re.Match[str]) -> str:
     if kin.get(noun + "s") == "p" and noun in word_set("cleaning.plural_kin"):
         return f"{owner}{middle} {noun}s' " if follower in _POSSESSED else match.group()
     plural = follower in grammar.bases() and follower not in lexicon.words("nounish.txt") - {"play", "work", "start"}
-    plural = plural or follower in grammar.AUXILIARIES or follower in grammar.simple_pasts()
+    plural = (
+        plural
+        or follower in grammar.AUXILIARIES
+        or follower in grammar.simple_pasts()
+        or follower in word_set("cleaning.joining")
+    )
+    counted = middle.strip().lower()
+    if plural or counted in word_set("cleaning.counting") or counted.isdigit():
+        return match.group()
     return f"{owner}{middle} {noun}'s "
 
 
