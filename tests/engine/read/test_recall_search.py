@@ -542,3 +542,14 @@ def test_an_import_makes_passages(tmp_path: Path, config: dict[str, Any]) -> Non
         memory.add(DEEP, infer=config is not NEW, **ANA)
     load(tmp_path / "to", export(tmp_path / "from"), **config)
     assert vectors_as_embedded(tmp_path / "to", config)
+
+
+def test_a_question_that_was_asked_before_covers_nothing(open_memory: Open) -> None:
+    memory = open_memory()
+    asked = "When do we deploy the billing service?"
+    memory.add([{"role": "user", "content": asked}, {"role": "assistant", "content": "I don't know."}], user_id="bo")
+    found = memory.search(asked, user_id="bo")
+    assert asked in [item.memory for item in found.results]
+    assert found.coverage < 0.5
+    memory.add("We deploy the billing service on Mondays.", user_id="bo")
+    assert memory.search(asked, user_id="bo").coverage > 0.9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Memory, PerdureError, ScopeError
+from perdure import InvalidInputError, Memory, PerdureError, ScopeError
 from tests.conftest import Open
 
 pytestmark = pytest.mark.covers("U4")
@@ -141,3 +141,11 @@ def test_another_process_holds_the_file(open_memory: Open, folder: Path) -> None
     reader.communicate("")
     memory.close()
     assert holding(folder, "Xylophones") == []
+
+
+@pytest.mark.parametrize("nothing", [{"query": None}, {"id": None}, {"query": None, "id": None}])
+def test_a_variable_that_was_never_set_erases_nobody(quick: Memory, nothing: dict[str, None]) -> None:
+    quick.add("User hides gold", infer=False, **ANA)
+    with pytest.raises(InvalidInputError, match="names nothing: leave it out to forget the whole scope"):
+        quick.forget(**nothing, **ANA)  # type: ignore[arg-type]  # that is what is tried
+    assert len(quick.get_all(**ANA).results) == 1

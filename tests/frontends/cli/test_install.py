@@ -166,6 +166,7 @@ def test_without_a_scope_it_is_the_person_of_this_machine(home: Path, monkeypatc
         (["cursor", "--scope", "world"], "--scope must be user or project, not 'world'"),
         (["windsurf", "--scope", "project"], "no settings of a project"),
         (["zed", "--hooks"], "--hooks are for claude-code, codex"),
+        (["cursor", "--user-id", ""], "user_id must have 1 to 1024 characters"),
     ],
 )
 def test_what_cannot_be_is_refused(home: Path, arguments: list[str], said: str) -> None:

@@ -157,3 +157,15 @@ def test_paths_with_and_without_a_slash_are_one(shared: Running, who: str) -> No
     for slash in ("", "/"):
         answer = shared.client.get(f"/v1/memories{slash}", params={"user_id": who}, follow_redirects=False)
         assert answer.status_code == 200 and len(answer.json()["results"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [{"query": None}, {"id": None}, {"threshold": 0.9}, {"id": None, "query": None}, {"query": ""}], ids=str
+)
+def test_a_request_that_names_nothing_to_forget_erases_nobody(shared: Running, who: str, body: dict[str, Any]) -> None:
+    keep(shared, "Ana sails", user_id=who)
+    answer = shared.client.post("/v1/forget", json={"user_id": who, **body})
+    assert answer.status_code in (400, 422), answer.text
+    assert len(listed(shared, user_id=who)) == 1
+    shared.client.post("/v1/forget", json={"user_id": who}).raise_for_status()
+    assert listed(shared, user_id=who) == []

@@ -224,7 +224,7 @@ def of_one_attribute(finding: Finding) -> bool:
     pair = finding.pair
     if not _of_one_occasion(finding):
         return False
-    near = pair.near >= TOLD_NEAR and share_matter(pair.new, pair.old)
+    near = pair.near >= TOLD_NEAR and share_matter(pair.new, pair.old, any_word=True)
     told = near and tells_change(pair.new) and subjects_meet(pair.new, pair.old, pair.aliases)
     return told or one_matter(pair.new, pair.old, pair.aliases)
 
@@ -235,7 +235,7 @@ def is_witnessed(finding: Finding) -> bool:
     if led_apart(new, old) or of_other_kinds(new, old):
         return False
     topics = not (new.topic and old.topic) or topics_agree(new.topic, old.topic) > 0
-    alike = finding.pair.near >= ALIKE and topics and share_matter(new, old)
+    alike = finding.pair.near >= ALIKE and topics and share_matter(new, old, any_word=True)
     return of_one_attribute(finding) or (alike and _of_one_occasion(finding))
 
 

@@ -464,16 +464,16 @@ def of_other_kinds(new: Reading, old: Reading) -> bool:
     return all(chunk.lead for chunk in mine) != all(chunk.lead for chunk in theirs)
 
 
-def share_matter(new: Reading, old: Reading) -> bool:
+def share_matter(new: Reading, old: Reading, *, any_word: bool = False) -> bool:
     """Whether both tell of one thing by a word other than a name: "switched dentists", "the dentist is Dr Koch".
 
-    Where somebody is gone, the name is enough.
+    With `any_word` by one that fits many things too ("flight", "class"). Where somebody is gone, the name is enough.
     """
     if (new.mood.ended or signs_of(new)["sign_end"]) and _names(new) & _names(old):
         return True
     mine, theirs = everything(new), everything(old)
-    named = _names(new) | _names(old) | {USER}
-    return any(not generic(concept) and covers(theirs, concept) for concept in mine - named)
+    named = _names(new) | _names(old) | SLIGHT | {USER}
+    return any((any_word or not generic(concept)) and covers(theirs, concept) for concept in mine - named)
 
 
 def _names(reading: Reading) -> frozenset[str]:
