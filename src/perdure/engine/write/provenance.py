@@ -14,6 +14,7 @@ from perdure.engine.aio.calls import degrade
 from perdure.engine.core.kernel import Kernel
 from perdure.pipeline.prompting.quoting import fingerprint, strip_injected
 from perdure.pipeline.quarantine import INSTRUCTION, Hearing, is_forgery, suspect
+from perdure.pipeline.retrieval.rescoring import tells_again, topics
 
 _PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)[ \t]*|[.!?]+|\n+|\Z)")
 _LISTED = re.compile(r"(?:[-*•]|\[\w+\]|\d{1,2}[.)])\s+(.*?)(?:\s\(\d{4}-\d\d-\d\d\))?\Z", re.DOTALL)
@@ -91,10 +92,16 @@ def bare_sentence(piece: str) -> str:
 
 
 def _together(facts: Sequence[Fact]) -> list[Fact]:
-    """Return the facts, with an order to a model also those that another reading of the same message gave."""
-    ordering = {fact.sources for fact in facts if fact.quarantined == INSTRUCTION and len(fact.sources) == 1}
+    """Return the facts, with an order to a model also what another reading of the same message made of it."""
+    orders = [(fact.sources, topics(fact.text)) for fact in facts if fact.quarantined == INSTRUCTION]
+
+    def says_one_of_them(fact: Fact) -> bool:
+        return any(sources == fact.sources and tells_again(topics(fact.text), order) for sources, order in orders)
+
     return [
-        replace(fact, quarantined=INSTRUCTION) if fact.quarantined is None and fact.sources in ordering else fact
+        replace(fact, quarantined=INSTRUCTION)
+        if fact.quarantined is None and orders and says_one_of_them(fact)
+        else fact
         for fact in facts
     ]
 
