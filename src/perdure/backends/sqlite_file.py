@@ -66,6 +66,11 @@ class ForkGate:
         with self._changed:
             self._holders.add(holder)
 
+    def remove(self, holder: Connected) -> None:
+        """Forget a holder that closed its file."""
+        with self._changed:
+            self._holders.discard(holder)
+
     def check(self, path: Path) -> None:
         """Raise sqlite3.OperationalError for a file that was in use when this process was forked."""
         if self._unusable and os.path.realpath(path) in self._unusable:
@@ -98,10 +103,11 @@ class ForkGate:
             self._is_shut = True
             is_empty = self._own.depth == 0 and self._changed.wait_for(lambda: self._inside == 0, self.WAIT_SECONDS)
             holders = list(self._holders)
+        self._left_open = frozenset(os.path.realpath(holder.path) for holder in holders)
         if is_empty:
             for holder in holders:
                 holder.disconnect()
-        self._left_open = frozenset() if is_empty else frozenset(os.path.realpath(holder.path) for holder in holders)
+            self._left_open = frozenset()
 
     def open(self) -> None:
         """Let everybody in again."""
@@ -189,6 +195,7 @@ class SqliteFile(ABC):
             self._pool.wait_for(lambda: len(self._idle) == self._readers)
             with self.translated():
                 self.disconnect()
+            FORK_GATE.remove(self)
 
     def disconnect(self) -> None:
         """Close every connection, of which none is in use; the next use opens another."""

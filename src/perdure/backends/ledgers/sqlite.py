@@ -122,22 +122,29 @@ class SqliteDatabase(Database):
         with FORK_GATE:
             with self._making:
                 engine, self._engine, self._file = self._engine, None, None
-            with self._watching, self._asking, self._turnstile:
-                self._close_plain()
+            for kind, lock in (
+                ("_watch", self._watching),
+                ("_plain", self._asking),
+                ("_plain_writer", self._turnstile),
+            ):
+                with lock:
+                    self._close_plain(kind)
             if engine is not None:
                 engine.dispose()
+            FORK_GATE.remove(self)
 
     def disconnect(self) -> None:
         """Close every connection, of which none is in use; the next use opens another."""
-        self._close_plain()
+        for kind in ("_watch", "_plain", "_plain_writer"):
+            self._close_plain(kind)
         if self._engine is not None:
             self._engine.dispose()
 
-    def _close_plain(self) -> None:
-        for connection in (self._watch, self._plain, self._plain_writer):
-            if connection is not None:
-                connection.close()
-        self._watch = self._plain = self._plain_writer = None
+    def _close_plain(self, kind: str) -> None:
+        connection: sqlite3.Connection | None = getattr(self, kind)
+        if connection is not None:
+            setattr(self, kind, None)
+            connection.close()
 
     def forsake(self) -> None:
         """Drop the pool: SQLite forbids using connections after a fork, even closing them."""

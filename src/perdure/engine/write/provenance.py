@@ -95,15 +95,12 @@ def _together(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts, with an order to a model also what another reading of the same message made of it."""
     orders = [(fact.sources, topics(fact.text)) for fact in facts if fact.quarantined == INSTRUCTION]
 
-    def says_one_of_them(fact: Fact) -> bool:
-        return any(sources == fact.sources and tells_again(topics(fact.text), order) for sources, order in orders)
+    def is_one_of_them(fact: Fact) -> bool:
+        return fact.quarantined is None and any(
+            sources == fact.sources and tells_again(topics(fact.text), order) for sources, order in orders
+        )
 
-    return [
-        replace(fact, quarantined=INSTRUCTION)
-        if fact.quarantined is None and orders and says_one_of_them(fact)
-        else fact
-        for fact in facts
-    ]
+    return [replace(fact, quarantined=INSTRUCTION) if is_one_of_them(fact) else fact for fact in facts]
 
 
 def marked_fact(fact: Fact, hearing: Hearing) -> Fact:

@@ -74,6 +74,8 @@ def test_no_first_person_is_left(text):
         "who ",
         "hi,\n",
         "to: a\n",
+        "hi\nbest\n",
+        "from said: '",
     ],
 )
 def test_time_grows_with_length_only(unit):

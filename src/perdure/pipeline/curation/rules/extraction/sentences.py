@@ -114,7 +114,7 @@ _OF_A_MAIL = Pattern(
 _REPORTED = Pattern(
     r"(?P<lead>\b(?:from|wrote|writes|says|said|texted|emailed|sent|message|e-?mail|letter|note|reads)\b"
     r"[^:\n\"'\u201c]{0,40}: ?)"
-    r"(?:\"[^\"\n]{20,}\"|\u201c[^\u201d\n]{20,}\u201d|(?<!\w)['\u2018][^\n]{20,}?['\u2019](?!\w))",
+    r"(?:\"[^\"\n]{20,2000}\"|\u201c[^\u201d\n]{20,2000}\u201d|(?<!\w)['\u2018][^\n]{20,2000}?['\u2019](?!\w))",
     re.I,
 )
 
@@ -139,6 +139,7 @@ def own_words(text: str) -> str:
 
 
 _NEAR = 20  # lines before and behind a mail in which it is spoken of
+_SIGNED = 5  # lines of a name and an address at most
 
 
 def _end_of_mail(lines: list[str], start: int, ends: list[int]) -> int:
@@ -151,7 +152,8 @@ def _end_of_mail(lines: list[str], start: int, ends: list[int]) -> int:
     is_closed = end < len(lines) and not _RULE.match(lines[end][:80])
     if is_closed:
         end += 1
-        while end < len(lines) and 0 < len(lines[end].strip()) < 40:  # the name, and what it is of
+        last = min(end + _SIGNED, len(lines))
+        while end < last and 0 < len(lines[end].strip()) < 40:
             end += 1
     if is_headed:
         return end
