@@ -184,9 +184,12 @@ def test_news_of_another_attribute_retires_nothing(told: str, then: str) -> None
         (["My phone number is 555 1234.", "Scratch that, it's 555 4321."], ["User's phone number is 555 4321"]),
         (["The wifi password is cactus99.", "Never mind, forget the wifi password."], []),
         (["My boss is Gavin.", "Gavin has gone."], ["Gavin has gone"]),
+        (["I work at IKEA.", "I got fired yesterday."], ["User got fired yesterday"]),
+        (["I work as a nurse.", "I was laid off last week."], ["User was laid off last week"]),
+        (["I work at IKEA.", "My brother got fired."], ["User works at IKEA", "User's brother got fired"]),
     ],
 )
-def test_what_is_taken_back(told: list[str], held: list[str]) -> None:
+def test_what_is_taken_back_or_over(told: list[str], held: list[str]) -> None:
     with Memory({"vector_store": {"provider": "memory"}}) as memory:
         for said in told:
             memory.add(said, user_id="ana")

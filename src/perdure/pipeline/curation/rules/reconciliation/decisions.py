@@ -38,6 +38,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
 from perdure.pipeline.curation.rules.reconciliation.structure import (
     AGREEING,
     change_by_structure,
+    ends_job,
     fills_field,
     led_apart,
     may_end,
@@ -382,8 +383,8 @@ def _is_near(finding: Finding) -> bool:
 
 
 def _speaks_alone(pair: Pair) -> bool:
-    """Whether the shape of the two decides: no cosine is known, or the fact names the job of a field of work."""
-    return pair.similarity is None or fills_field(pair.new, pair.old)
+    """Whether the shape of the two decides: no cosine is known, or the fact names the job of a field, or its end."""
+    return pair.similarity is None or fills_field(pair.new, pair.old) or ends_job(pair.new, pair.old)
 
 
 def _shape(pair: Pair) -> float:
@@ -431,7 +432,7 @@ def _is_vetoed(finding: Finding) -> bool:
     It is where a person has one of a kind at a time ("lives in"), and where a job fills a field of work.
     """
     judged, pair = finding.relation, finding.pair
-    if judged is None or _of_one_slot(finding) or fills_field(pair.new, pair.old):
+    if judged is None or _of_one_slot(finding) or fills_field(pair.new, pair.old) or ends_job(pair.new, pair.old):
         return False
     return judged.replaces + judged.refines < VETOED
 

@@ -199,6 +199,8 @@ def change_by_structure(new: Reading, old: Reading, aliases: dict[str, str]) -> 
     mood, theirs_mood = new.mood, old.mood
     if not parties_agree(new, old, aliases) or mood.hedged or mood.planned or theirs_mood.ended:
         return {}
+    if ends_job(new, old):
+        return {"ends": 0.9}
     mine, theirs = _told_of(new) | set(new.topic), _told_of(old) | set(old.topic)
     lacking, missing = uncovered(mine, theirs | {old.verb}), uncovered(theirs, mine | {new.verb})
     turned = bool(content(new) & DISLIKES) != bool(content(old) & DISLIKES)
@@ -223,6 +225,11 @@ def change_by_structure(new: Reading, old: Reading, aliases: dict[str, str]) -> 
     fits_in = not missing and bool(lacking) and values_fit(old.values, new.values)
     detailed = bool(_told_of(old)) and fits_in and mood.past == theirs_mood.past
     return {"refines": 0.88} if detailed and not slots_conflict(new, old) else {}
+
+
+def ends_job(new: Reading, old: Reading) -> bool:
+    """Whether somebody is out of work, and the memory tells whom they work for, or as what: "got fired"."""
+    return bool(signs_of(new)["sign_jobless"]) and any(slot.attribute in ("employer", "role") for slot in old.slots)
 
 
 def fills_field(new: Reading, old: Reading) -> bool:
