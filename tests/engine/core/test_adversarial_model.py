@@ -24,7 +24,7 @@ from perdure.domain.clock import iso, parse_moment
 from perdure.domain.message import Message
 from perdure.engine.build import build
 from perdure.engine.config.config import read_config
-from perdure.engine.requests import Addition, Query, read_forget
+from perdure.engine.requests import LEFT_OUT, Addition, Query, read_forget
 from perdure.engine.write import add
 from tests.engine.core.adversarial_world import Happened, Line, PlainCurator, State, is_valid, key_of
 
@@ -348,7 +348,7 @@ class Machine(RuleBasedStateMachine):
 def forget_by(scope: Scope | None) -> Any:
     given = Scope(user_id="nobody") if scope is None else scope
     request = read_forget(
-        id=None, query=None, user_id=given.user_id, agent_id=given.agent_id, run_id=None,
+        id=LEFT_OUT, query=LEFT_OUT, user_id=given.user_id, agent_id=given.agent_id, run_id=None,
         threshold=0.75, erase=True, dry_run=False,
     )  # fmt: skip
     return request if scope is not None else replace(request, scope=Scope())

@@ -89,6 +89,7 @@ def _stop() -> frozenset[str]:
 # Merging: the text of an update, in which nothing of the memory is lost that the new fact does not contradict.
 
 _SAME = Pattern(r"(?:the )?same\b", re.IGNORECASE)
+_FORMER = Pattern(r" \(updated from [^()]*\)")  # what a merged memory says of its own past
 _LIST = Pattern(r"(?P<members>(?:[^\W\d_][\w'-]*, )*[^\W\d_][\w'-]*) and (?P<last>[^\W\d_][\w'-]*)")
 
 
@@ -479,7 +480,7 @@ def _loses(finding: Finding, text: str) -> bool:
         return True
     if not new.values:
         return False
-    if _left_over(old.values, told.values):
+    if _left_over(read(_FORMER.sub("", old.text)).values, told.values):
         return True
     return not new.names - {USER} and bool(old.names - told.names - {USER})
 
