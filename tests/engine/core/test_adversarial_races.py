@@ -302,7 +302,7 @@ OUTLIVING_FORK = """
 import os, sys, warnings
 warnings.simplefilter("ignore")
 from perdure import Memory
-memory = Memory({"path": sys.argv[1], "embedder": {"provider": sys.argv[2]}, "vector_store": {"provider": sys.argv[3]}})
+memory = Memory({"path": sys.argv[1], "embedder": {"provider": "hashed"}, "vector_store": {"provider": sys.argv[2]}})
 memory.add("before", user_id="ana", infer=False)
 is_closed, closes = os.pipe()
 is_used, uses = os.pipe()
@@ -325,7 +325,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_child_that_outlives_its_parent_loses_nothing(open_memory: Open, tmp_path: Path, provider: str) -> None:
     """What SQLite knows of its locks must not be copied: the parent would remove the log that the child writes."""
     done = subprocess.run(
-        [sys.executable, "-c", OUTLIVING_FORK, str(tmp_path / "memory"), "hashed", provider],
+        [sys.executable, "-c", OUTLIVING_FORK, str(tmp_path / "memory"), provider],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
@@ -334,7 +334,7 @@ def test_a_child_that_outlives_its_parent_loses_nothing(open_memory: Open, tmp_p
 
 
 FORK_IN_USE = """
-import os, sys, threading, warnings
+import os, sys, warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 from perdure.backends.ledgers.sqlite import SqliteDatabase

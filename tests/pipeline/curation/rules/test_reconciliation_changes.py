@@ -48,6 +48,13 @@ OTHER_MATTERS = {
         ("User's teacher is Mrs Lund", "User's teacher is Mr Dahl"),
         ("User's Spanish teacher is Luz", "User's piano teacher is Igor"),
     ],
+    "jobs": [
+        ("User was fired up about the match", "User works at IKEA"),
+        ("User got fired from the pub", "User works at IKEA"),
+        ("User was fired in 2010", "User works at IKEA"),
+        ("User's brother is unemployed", "User works at IKEA"),
+        ("User works with unemployed people", "User works as a nurse"),
+    ],
     "doers": [
         ("Marta feeds the cat", "Bo brushes the cat"),
         ("Rosa feeds the hens", "Ahmed feeds the horses"),

@@ -165,7 +165,7 @@ def _choose(
 
     if talk.play or any(draft.forget for draft in own):
         return []
-    content = sentences.unwrapped(sentences.own_words(content))
+    content = sentences.unwrapped(sentences.without_quotations(content))
     language = cleaning.language_of(content, talk.language)
     told = choice.Utterance(
         content=content,

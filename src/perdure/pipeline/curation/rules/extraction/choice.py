@@ -96,9 +96,12 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
         if _is_unjudged(draft) or _is_plain(draft, source, talk.who) or _is_worth(draft, source, talk.who, judge):
             (kept if source is None else source.drafts).append(draft)
     corrected = any(draft.rule == "correction" for draft in drafts)  # what corrects it is no fact of its own
-    whole = [not told.language and not (corrected and corrections.is_cued(each.said.text)) for each in read]
-    own = (_facts_of(each, told, talk, judge if may_be else None) for each, may_be in zip(read, whole, strict=True))
-    kept = _fullest([*kept, *(draft for found in own for draft in found)])
+    for each in read:
+        if told.language or (corrected and corrections.is_cued(each.said.text)):
+            kept += each.drafts
+        else:
+            kept += _facts_of(each, told, talk, judge)
+    kept = _fullest(kept)
     found: list[str] = []
     is_open = False
     for each, sentence in zip(read, typed, strict=True):
@@ -141,12 +144,9 @@ def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
     return slots is not None and slots.attribute in word_set("worth.lasting")
 
 
-def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge | None) -> list[Draft]:
-    """A sentence's own facts if they say nearly all of it; else the sentence, if it can stand as one.
-
-    Without a judge it cannot.
-    """
-    if judge is None or _says(each.drafts, each.said.text, SAYS_ALL) or any(map(_is_unjudged, each.drafts)):
+def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge) -> list[Draft]:
+    """A sentence's own facts if they say nearly all of it; else the sentence, if it can stand as one."""
+    if _says(each.drafts, each.said.text, SAYS_ALL) or any(map(_is_unjudged, each.drafts)):
         return each.drafts
     text = _whole(each.said.text, talk)
     if not text:

@@ -213,7 +213,7 @@ _FACT_LINE = Pattern(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
 
 def user_message(content: str, at: int, talk: Discourse) -> None:
     """Read one message of the user; what it says is appended to `talk.drafts`."""
-    content = sentences.unwrapped(sentences.own_words(content))
+    content = sentences.unwrapped(sentences.without_quotations(content))
     facts = _ready_facts(content)
     if facts:
         talk.drafts.extend(Draft(fact, (at,), "as given", 1.0) for fact in facts)

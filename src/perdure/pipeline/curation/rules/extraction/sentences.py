@@ -111,7 +111,7 @@ _OF_A_MAIL = Pattern(
     r"nachricht|antwort\w*|brief|correo|mensaje|carta|courriel|lettre|r\u00e9pon\w*|mensagem|lettera|rispond\w*)\b",
     re.I,
 )
-_REPORTED = Pattern(
+_QUOTATION = Pattern(
     r"(?P<lead>\b(?:from|wrote|writes|says|said|texted|emailed|sent|message|e-?mail|letter|note|reads)\b"
     r"[^:\n\"'\u201c]{0,40}: ?)"
     r"(?:\"[^\"\n]{20,2000}\"|\u201c[^\u201d\n]{20,2000}\u201d|(?<!\w)['\u2018][^\n]{20,2000}?['\u2019](?!\w))",
@@ -119,13 +119,13 @@ _REPORTED = Pattern(
 )
 
 
-def own_words(text: str) -> str:
+def without_quotations(text: str) -> str:
     """The text without quoted lines, pasted mails and long quotations of others, none of which its sender says.
 
     A mail begins with two headers, or with a greeting where the rest speaks of a mail; it ends with its closing words
     and the name below them, or at a ruled line. Linear in the length.
     """
-    lines = [line for line in _REPORTED.sub(r"\g<lead>", text).split("\n") if not _QUOTED_LINE.match(line[:80])]
+    lines = [line for line in _QUOTATION.sub(r"\g<lead>", text).split("\n") if not _QUOTED_LINE.match(line[:80])]
     ends = [place for place, line in enumerate(lines) if _RULE.match(line[:80]) or _CLOSING.match(line[:80])]
     kept: list[str] = []
     place = 0

@@ -135,8 +135,8 @@ def _swapped(pair: Pair) -> str | None:
         return None
     text = pair.memory.item.memory
     given = [value for value in new.values if not any(fits(value, each) for each in old.values)]
-    former = [token.value for token in type_values(scan(new.text)) if token.value not in given]
-    named = [value for value in old.values if any(fits(each, value) for each in former if each is not None)]
+    former = [token.value for token in type_values(scan(new.text)) if token.value and token.value not in given]
+    named = [value for value in old.values if any(fits(each, value) for each in former)]
     meet = [(a, b) for a in given for b in named or old.values if comparable(a, b) and not _in_a_word(text, b)]
     meet = [(one, other) for one, other in meet if one.kind == other.kind] or meet
     if len(meet) != 1 or not _alike(*meet[0]):
@@ -414,10 +414,19 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         shaped = _shape(pair)
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
-    weighed = change >= needed and not _is_vetoed(finding)
-    if likely and not barred and (weighed or _is_sure(finding)):
-        certain = is_witnessed(finding) or _is_sure(finding)
-        return _update(fact, pair, change) if certain and not _loses(finding, _text_of(fact, pair)) else None
+    sure = _is_sure(finding)
+    if likely and not barred and (sure or (change >= needed and not _is_vetoed(finding))):
+        text = without(pair) or merged(pair, fact.text)
+        if (sure or is_witnessed(finding)) and not _loses(finding, text):
+            return Decision(
+                event="UPDATE",
+                text=text,
+                target=pair.id,
+                rule="weighed.change",
+                confidence=change,
+                slots=read_slots(text),
+            )
+        return None
     lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
     known = odds.same * lenience > odds.other and odds.same > odds.change
     alone = pair.near >= SAME_NEAR and not odds.news and may_be_known(pair)
@@ -463,10 +472,6 @@ def _changes(finding: Finding) -> bool:
     return not finding.apart and tells_change(new) and may_end(new, old)
 
 
-def _text_of(fact: Fact, pair: Pair) -> str:
-    return without(pair) or merged(pair, fact.text)
-
-
 def _loses(finding: Finding, text: str) -> bool:
     """Whether with a memory's old value something else would be gone, of which the fact says nothing.
 
@@ -505,13 +510,6 @@ def _left_over(values: Sequence[Value], others: Sequence[Value]) -> list[Value]:
                 free.remove(other)
                 left.remove(value)
     return left
-
-
-def _update(fact: Fact, pair: Pair, sure: float) -> Decision:
-    text = _text_of(fact, pair)
-    return Decision(
-        event="UPDATE", text=text, target=pair.id, rule="weighed.change", confidence=sure, slots=read_slots(text)
-    )
 
 
 def _apart(fact: Fact, finding: Finding) -> bool:

@@ -108,6 +108,12 @@ _ALSO = Pattern(r"\b(?:also|as well|additionally|in addition|besides|still|never
 """Words by which a fact says itself that it stands beside others."""
 _NO_OTHER = frozenset({"final", "current", "present", "new", "total", "actual", "latest", "updat", "overall", "whole"})
 """Words before a thing's name that tell no other thing."""
+_OUT_OF_WORK = Pattern(
+    r"\b(?:(?:got|was|were|been) (?:just )?(?:fired|sacked|laid off|made redundant)|lost (?:his|her|their) job|"
+    r"is (?:now )?(?:unemployed|jobless))\b(?! up\b)(?!.*\b(?:from|at|as)\b)",
+    re.IGNORECASE,
+)
+"""The end of a job that is not named: "fired from the pub" is no word on the day job."""
 _USED_TO = Pattern(r"\bused to\b", re.IGNORECASE)
 
 AGREEING = 0.8
@@ -229,7 +235,10 @@ def change_by_structure(new: Reading, old: Reading, aliases: dict[str, str]) -> 
 
 def ends_job(new: Reading, old: Reading) -> bool:
     """Whether somebody is out of work, and the memory tells whom they work for, or as what: "got fired"."""
-    return bool(signs_of(new)["sign_jobless"]) and any(slot.attribute in ("employer", "role") for slot in old.slots)
+    if new.party != old.party or any(value.kind == "date" and value.date[0] for value in new.values):
+        return False  # who was fired in 2010 may work where they do
+    works = any(slot.attribute in ("employer", "role") for slot in old.slots)
+    return works and _OUT_OF_WORK.search(new.text) is not None
 
 
 def fills_field(new: Reading, old: Reading) -> bool:
