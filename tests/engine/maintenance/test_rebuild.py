@@ -152,8 +152,8 @@ def test_what_was_forgotten_never_comes_back(tmp_path: Path) -> None:
         _, done, after = run(folder, mend, updates=updates)
         assert (done.failed, after.findings) == ([], [])
         assert run(folder, all_rows, updates=updates) == rows
-        assert "4711" not in json.dumps(export(folder, updates=updates))
-        assert b"4711" not in (folder / "memories.db").read_bytes()
+        assert "tuberose" not in json.dumps(export(folder, updates=updates))
+        assert b"tuberose" not in (folder / "memories.db").read_bytes()
         with Memory({"path": folder, **HASHED, "updates": updates}) as memory:
             texts = [item.memory for item in memory.get_all(user_id="ana").results]
         assert texts == ["User lives in Lisbon"]

@@ -156,11 +156,11 @@ def test_a_file_that_is_none_says_so(ana: Folder, tmp_path: Path) -> None:
 
 @pytest.mark.covers("U4")
 def test_forget_says_what_became_of_the_backups(ana: Folder) -> None:
-    id = ana.said("the safe code is 4711")
+    id = ana.said("the safe opens with tuberose")
     made = ana.ask("backup")
     places = {place["place"]: place for place in ana.ask("forget", id)["places"]}
     assert places["backups"]["status"] == "erased" and places["backups"]["count"] > 0
-    assert "4711" not in perdure("restore", made["file"], "--path", str(ana.path / "new")).err
+    assert "tuberose" not in perdure("restore", made["file"], "--path", str(ana.path / "new")).err
     assert Folder(ana.path / "new").texts() == []
 
 
