@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from perdure.backends import registry
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
@@ -87,6 +88,12 @@ class Shelf:
     @property
     def entry(self) -> Provider:
         return PROVIDERS[self.provider]
+
+    @property
+    def drawn(self) -> int:
+        """Examples that a test draws, by Hypothesis's profile (`tests/conftest.py`)."""
+        usual = settings.get_profile("perdure").max_examples
+        return self.entry.examples * settings().max_examples // usual
 
     @property
     def durable(self) -> bool:

@@ -35,6 +35,6 @@ PROVIDERS = {
         server=True,
         shared=True,
         atomic=False,
-        examples=35,
+        examples=12,
     )
 }

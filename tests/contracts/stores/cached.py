@@ -22,9 +22,9 @@ PROVIDERS = {
         "cached",
         lambda folder: settings(folder, {"provider": "memory"}),
         engine="SQLite behind a cache in process",
-        examples=35,
+        examples=12,
     ),
     "cached-redis": Provider(
-        "cached", on_redis, engine="SQLite behind Redis 8.2.3", server=True, shared=True, examples=35
+        "cached", on_redis, engine="SQLite behind Redis 8.2.3", server=True, shared=True, examples=12
     ),
 }

@@ -84,9 +84,9 @@ def served(folder: Path) -> dict[str, Any]:
 
 PROVIDERS = {
     "chroma": Provider(
-        "chroma", served, engine="the Chroma 1.5.9 server", server=True, shared=True, atomic=False, examples=35
+        "chroma", served, engine="the Chroma 1.5.9 server", server=True, shared=True, atomic=False, examples=12
     ),
     "chroma-path": Provider(
-        "chroma", lambda folder: {"path": str(folder / "chroma")}, engine="Chroma 1.5.9", atomic=False, examples=35
+        "chroma", lambda folder: {"path": str(folder / "chroma")}, engine="Chroma 1.5.9", atomic=False, examples=12
     ),
 }

@@ -28,6 +28,6 @@ def settings(folder: Path) -> dict[str, Any]:
 
 PROVIDERS = {
     "elasticsearch": Provider(
-        "elasticsearch", settings, engine="Elasticsearch 8.19.21", server=True, shared=True, atomic=False, examples=35
+        "elasticsearch", settings, engine="Elasticsearch 8.19.21", server=True, shared=True, atomic=False, examples=12
     )
 }

@@ -9,6 +9,6 @@ PROVIDERS = {
         engine="files, with SQLite as their index",
         shared=True,
         atomic=False,
-        examples=35,
+        examples=12,
     )
 }

@@ -46,7 +46,7 @@ PROVIDERS = {
         server=True,
         shared=True,
         atomic=False,
-        examples=35,
+        examples=12,
     ),
-    "milvus-lite": Provider("milvus", in_process, engine="Milvus Lite 3.2.2", atomic=False, examples=35),
+    "milvus-lite": Provider("milvus", in_process, engine="Milvus Lite 3.2.2", atomic=False, examples=12),
 }

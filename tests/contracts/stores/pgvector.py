@@ -28,6 +28,6 @@ def settings(folder: Path) -> dict[str, Any]:
 
 PROVIDERS = {
     "pgvector": Provider(
-        "pgvector", settings, engine="PostgreSQL 18.4 with pgvector 0.8.5", server=True, shared=True, examples=35
+        "pgvector", settings, engine="PostgreSQL 18.4 with pgvector 0.8.5", server=True, shared=True, examples=12
     )
 }

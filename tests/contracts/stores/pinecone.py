@@ -36,6 +36,6 @@ PROVIDERS = {
         shared=True,
         atomic=False,
         longest=700,
-        examples=35,
+        examples=12,
     )
 }

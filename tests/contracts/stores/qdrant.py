@@ -41,7 +41,7 @@ PROVIDERS = {
         server=True,
         shared=True,
         atomic=False,
-        examples=35,
+        examples=12,
     ),
-    "qdrant-path": Provider("qdrant", _embedded, engine="Qdrant's engine (edge 0.9)", atomic=False, examples=35),
+    "qdrant-path": Provider("qdrant", _embedded, engine="Qdrant's engine (edge 0.9)", atomic=False, examples=12),
 }

@@ -29,7 +29,7 @@ PROVIDERS = {
         engine="Redis 8.2.3 with RediSearch 2.10.5",
         server=True,
         shared=True,
-        examples=35,
+        examples=12,
     ),
     "redis-vectorset": Provider(
         "redis",
@@ -37,6 +37,6 @@ PROVIDERS = {
         engine="Redis 8.2.3, vector sets",
         server=True,
         shared=True,
-        examples=35,
+        examples=12,
     ),
 }

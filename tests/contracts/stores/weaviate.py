@@ -24,6 +24,6 @@ def settings(folder: Path) -> dict[str, Any]:
 
 PROVIDERS = {
     "weaviate": Provider(
-        "weaviate", settings, engine="Weaviate 1.39.0", server=True, shared=True, atomic=False, examples=35
+        "weaviate", settings, engine="Weaviate 1.39.0", server=True, shared=True, atomic=False, examples=12
     )
 }

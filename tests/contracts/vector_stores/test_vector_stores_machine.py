@@ -152,7 +152,7 @@ def test_any_sequence_of_operations(shelf: Shelf) -> None:
     run_state_machine_as_test(
         bound,
         settings=settings(
-            max_examples=max(5, shelf.entry.examples // 10),
+            max_examples=max(4, shelf.drawn // 8),
             stateful_step_count=12,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
