@@ -56,7 +56,7 @@ def served(folder: Path, *options: str, env: dict[str, str] | None = None) -> It
         assert text, log.read_text()
         told = json.loads(text)
         address = told["url"].replace("0.0.0.0", "127.0.0.1")
-        with httpx.Client(base_url=address, timeout=60) as client:
+        with httpx.Client(base_url=address, timeout=60, verify=False) as client:
             _wait(process, client, log)
             yield Served(process, told, client, log)
     finally:

@@ -40,7 +40,7 @@ PAGES = {"GET /openapi.json", "GET /docs", "GET /docs/oauth2-redirect", "GET /re
 """What is no operation: the document, and the pages that show it."""
 ROUNDS: tuple[Aim, ...] = ("bare", "aimed", "free")
 """Requests of each stranger to each operation, besides those that name a thing by its id."""
-DRAWN = 200
+DRAWN = 2 * settings().max_examples
 FOR_EVERYBODY = {"/healthz", "/readyz", "/v1/healthz", "/v1/memory/search", "/metrics", "/v1/ping"}
 PASSING = {
     f"{version}{path}"
