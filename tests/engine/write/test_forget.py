@@ -78,6 +78,24 @@ def test_by_query_takes_what_scores_enough(memory: Memory) -> None:
     assert [item.memory for item in memory.get_all(**ANA).results] == ["User plays the oboe in a band"]
 
 
+@pytest.mark.parametrize(
+    ("said", "query", "gone"),
+    [
+        (("Ich wohne in Leipzig.", "Meine Tochter heißt Emma.", "Mein Auto ist rot."), "Vergiss meine Adresse", ""),
+        (("Ich wohne in Leipzig.", "Meine Tochter heißt Emma.", "Mein Auto ist rot."), "meine Tochter", "Emma"),
+        (("Vivo en Sevilla.", "Mi hermana se llama Inés.", "Mi coche es rojo."), "¿cómo se llama mi hermana?", "Inés"),
+    ],
+)
+def test_in_another_language_a_query_takes_only_what_shares_a_word_with_it(
+    memory: Memory, said: tuple[str, ...], query: str, gone: str
+) -> None:
+    for text in said:
+        memory.add(text, infer=False, **ANA)
+    memory.forget(query=query, threshold=0.5, **ANA)
+    left = {item.memory for item in memory.get_all(**ANA).results}
+    assert left == {text for text in said if not gone or gone not in text}
+
+
 def test_a_scope_and_nobody_else(quick: Memory) -> None:
     quick.add("secret of Ana", infer=False, **ANA)
     quick.add("secret of Bo", infer=False, user_id="bo")

@@ -1,9 +1,9 @@
-"""Words alone: a score for memories found without an embedder."""
+"""Words alone: a score for memories found without an embedder, and what meaning is worth in other languages."""
 
 from __future__ import annotations
 
 from perdure.domain.text.terms import split_words, without_accents
-from perdure.pipeline.lexicon import words
+from perdure.pipeline.lexicon import pairs, words
 
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
@@ -22,6 +22,17 @@ def word_score(query: str, text: str) -> float:
     if not asked:
         return 0.0
     return sum(_held(token, held) for token in asked) / len(asked)
+
+
+def shares_topic(query: str, text: str, language: str) -> bool:
+    """Whether a text has a topic word of a query in another language than English (es, pt, it, fr or de).
+
+    A query without a topic word shares one with every text.
+    """
+    stop = frozenset(pairs("foreign_stopwords.tsv")[language].split())
+    held = set(tokens(text))
+    asked = [token for token in tokens(query) if token not in stop]
+    return not asked or any(_held(token, held) > 0 for token in asked)
 
 
 def _held(token: str, held: set[str]) -> float:
