@@ -332,6 +332,22 @@ def test_backups_that_cannot_be_reached_are_told_of_and_paid_later(lived: Path, 
 
 
 @pytest.mark.covers("U4")
+def test_backups_beside_a_memory_that_moved_are_erased_where_they_lie(lived: Path, tmp_path: Path) -> None:
+    run(lived, backup)
+    moved = tmp_path / "moved"
+    lived.rename(moved)
+    (file,) = (moved / "backups").iterdir()
+    assert "Lisbon" in text_of(file)
+    request = ForgetRequest(scope=ANA, query="Porto Lisbon", threshold=0.2)
+    (place,) = [place for place in forgotten(moved, request).places if place.place == "backups"]
+    assert (place.status, place.note) == ("erased", "") and place.count > 0
+    assert "Lisbon" not in text_of(file) and "Miso" in text_of(file)
+    check_sealed(file)
+    again = ForgetRequest(scope=ANA, query="Miso", threshold=0.2)
+    assert [place.note for place in forgotten(moved, again).places if place.place == "backups"] == [""]
+
+
+@pytest.mark.covers("U4")
 def test_a_deletion_alone_leaves_backups_as_they_are(lived: Path, tmp_path: Path) -> None:
     file = tmp_path / "one.jsonl.gz"
     backed_up(lived, file)

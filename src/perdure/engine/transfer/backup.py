@@ -120,7 +120,7 @@ async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
     for made in old:
         with suppress(FileNotFoundError):
             made.place.unlink()
-    await note_backups(kernel, ledger, gone=[made.place for made in old])
+    await note_backups(kernel, ledger, gone=[made.recorded or made.place for made in old])
     return tuple(str(made.place) for made in old)
 
 

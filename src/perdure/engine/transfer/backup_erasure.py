@@ -59,6 +59,7 @@ class BackupEntry:
     host: str
     is_scheduled: bool = False
     owed: PendingErasure = field(default_factory=PendingErasure)  # what could not be erased from it yet
+    recorded: Path | None = None  # where the ledger has it, if the memory's folder has moved since
 
     @property
     def is_here(self) -> bool:
@@ -69,6 +70,9 @@ class BackupEntry:
         """Return the entry for the ledger."""
         owed = {"owed": self.owed.model_dump()} if self.owed else {}
         return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **owed}
+
+
+PLACE = "backups"
 
 
 def settings_name(kernel: Kernel, what: str) -> str:
@@ -89,7 +93,17 @@ async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
         )
         for place, told in known.items()
     ]
+    own = kernel.config.upkeep.backup_folder or kernel.config.path / PLACE
+    found = [_where_it_is(each, own.expanduser().absolute()) for each in found]
     return sorted(found, key=lambda made: (made.at, str(made.place)))
+
+
+def _where_it_is(made: BackupEntry, own: Path) -> BackupEntry:
+    """Return a backup that is not where it was written, but in the memory's own folder, as it lies there."""
+    here = own / made.place.name
+    if (made.is_here and made.place.exists()) or not here.is_file():
+        return made
+    return replace(made, place=here, host=platform.node(), recorded=made.place)
 
 
 async def note_backups(
@@ -97,12 +111,14 @@ async def note_backups(
 ) -> None:
     """Add or update these in the list, and remove those that are gone."""
     values: dict[str, Any] = {str(place): None for place in gone}
-    values.update({str(each.place): each.model_dump() for each in made})
+    for each in made:
+        if each.recorded is not None:
+            values[str(each.recorded)] = None
+        values[str(each.place)] = each.model_dump()
     if values:
         await ledger.settings.merge(settings_name(kernel, "backups"), values)
 
 
-PLACE = "backups"
 _CHANGE_KEYS = ("before", "after", "keep", "old_value", "new_value", "sources", "hides")
 """Fields of a history record that are erased with its text."""
 
@@ -141,7 +157,7 @@ async def erase_from_backups(
         if each.owed:
             changed.append(replace(each, owed=PendingErasure()))
     if not dry_run:
-        await note_backups(kernel, ledger, changed, [each.place for each in missing])
+        await note_backups(kernel, ledger, changed, [each.recorded or each.place for each in missing])
     if not (count or notes):
         return ErasedPlace(PLACE, 0, "none")
     waits = any(each.owed for each in changed)
