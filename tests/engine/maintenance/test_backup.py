@@ -348,6 +348,22 @@ def test_backups_beside_a_memory_that_moved_are_erased_where_they_lie(lived: Pat
 
 
 @pytest.mark.covers("U4")
+def test_a_file_of_the_same_name_is_not_taken_for_one_that_cannot_be_reached(lived: Path, tmp_path: Path) -> None:
+    stick, drawer = tmp_path / "stick", tmp_path / "drawer"
+    file = stick / "kept.jsonl.gz"
+    backed_up(lived, file)
+    own = lived / "backups" / file.name
+    own.parent.mkdir()
+    own.write_bytes(file.read_bytes())
+    stick.rename(drawer)
+    report = forgotten(lived, ForgetRequest(scope=ANA, query="Porto Lisbon", threshold=0.2))
+    assert [place.status for place in report.places if place.place == "backups"] == ["pending"]
+    drawer.rename(stick)
+    forgotten(lived, ForgetRequest(scope=ANA, query="Miso", threshold=0.2))
+    assert "Lisbon" not in text_of(file)
+
+
+@pytest.mark.covers("U4")
 def test_a_deletion_alone_leaves_backups_as_they_are(lived: Path, tmp_path: Path) -> None:
     file = tmp_path / "one.jsonl.gz"
     backed_up(lived, file)

@@ -95,14 +95,15 @@ def test_what_is_due_really_deletes(open_memory: Open) -> None:
 
 @pytest.mark.covers("V80")
 def test_scheduled_backups_are_kept_in_number_and_others_stay(open_memory: Open, tmp_path: Path) -> None:
-    from perdure.engine.transfer.backup import backup, backup_folder
+    from perdure.engine.transfer.backup import backup
+    from perdure.engine.transfer.backup_erasure import backup_folder
 
     _, engine, clock = opened(open_memory, expire_hours=0, backup_hours=24, backups_kept=2)
     own = Path(PORTAL.call(backup(engine)).file)
     for day in range(4):
         clock.ahead = timedelta(days=day, hours=day)
         assert ran(engine) == ["backup"]
-    files = sorted(backup_folder(engine).iterdir())
+    files = sorted(backup_folder(engine.kernel).iterdir())
     assert len(files) == 3 and own in files
 
 

@@ -83,6 +83,7 @@ def test_by_query_takes_what_scores_enough(memory: Memory) -> None:
     [
         (("Ich wohne in Leipzig.", "Meine Tochter heißt Emma.", "Mein Auto ist rot."), "Vergiss meine Adresse", ""),
         (("Ich wohne in Leipzig.", "Meine Tochter heißt Emma.", "Mein Auto ist rot."), "meine Tochter", "Emma"),
+        (("Vergangene Woche war ich in Rom.", "Ich habe ein Haus."), "Bitte vergiss mein Haus", "Haus"),
         (("Vivo en Sevilla.", "Mi hermana se llama Inés.", "Mi coche es rojo."), "¿cómo se llama mi hermana?", "Inés"),
     ],
 )

@@ -15,7 +15,13 @@ from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
 from perdure.engine.transfer import archive
-from perdure.engine.transfer.backup_erasure import BackupEntry, made_backups, note_backups, settings_name
+from perdure.engine.transfer.backup_erasure import (
+    BackupEntry,
+    backup_folder,
+    made_backups,
+    note_backups,
+    settings_name,
+)
 from perdure.engine.transfer.report import ExportReport, ImportReport
 from perdure.engine.transfer.sealed_file import (
     SUFFIX,
@@ -43,13 +49,6 @@ class BackupReport(Answer):
         """The report as plain values."""
         told = {"file": self.file, "at": self.at, "sha256": self.sha256, "bytes": self.bytes}
         return {**told, **self.held.model_dump(), "removed": list(self.removed)}
-
-
-def backup_folder(engine: Engine) -> Path:
-    """Return the default folder of backups."""
-    config = engine.kernel.config
-    folder = config.upkeep.backup_folder or config.path / "backups"
-    return folder.expanduser()
 
 
 async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool = False) -> BackupReport:
@@ -83,7 +82,8 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
     async def seal() -> None:
         # Before any writer continues: later erasures must search this file, too.
         nonlocal checksum
-        made = BackupEntry(place=file, at=at, host=platform.node(), is_scheduled=scheduled)
+        own = file.parent == backup_folder(kernel)
+        made = BackupEntry(place=file, at=at, host=platform.node(), is_scheduled=scheduled, is_own=own)
         await note_backups(kernel, ledger, [made])
         checksum = await asyncio.to_thread(writer.close)
 
@@ -99,7 +99,7 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
 
 
 def _file_of(engine: Engine, place: Path | None, at: str) -> Path:
-    chosen = backup_folder(engine) if place is None else place.expanduser()
+    chosen = backup_folder(engine.kernel) if place is None else place.expanduser()
     if place is None or chosen.is_dir():
         moment = at.replace("-", "").replace(":", "").replace(".", "").replace("+0000", "Z")
         chosen = chosen / f"perdure-{moment}{SUFFIX}"

@@ -59,7 +59,8 @@ class BackupEntry:
     host: str
     is_scheduled: bool = False
     owed: PendingErasure = field(default_factory=PendingErasure)  # what could not be erased from it yet
-    recorded: Path | None = None  # where the ledger has it, if the memory's folder has moved since
+    is_own: bool = False  # whether it was written into the memory's own folder of backups
+    recorded: Path | None = None  # where the ledger has it, if that folder has moved since
 
     @property
     def is_here(self) -> bool:
@@ -69,10 +70,16 @@ class BackupEntry:
     def model_dump(self) -> dict[str, Any]:
         """Return the entry for the ledger."""
         owed = {"owed": self.owed.model_dump()} if self.owed else {}
-        return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **owed}
+        own = {"own": True} if self.is_own else {}
+        return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **own, **owed}
 
 
 PLACE = "backups"
+
+
+def backup_folder(kernel: Kernel) -> Path:
+    """Return the memory's own folder of backups."""
+    return (kernel.config.upkeep.backup_folder or kernel.config.path / PLACE).expanduser().absolute()
 
 
 def settings_name(kernel: Kernel, what: str) -> str:
@@ -90,18 +97,22 @@ async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
             host=str(told.get("host", "")),
             is_scheduled=told.get("scheduled") is True,
             owed=PendingErasure.read(told.get("owed")),
+            is_own=told.get("own") is True,
         )
         for place, told in known.items()
     ]
-    own = kernel.config.upkeep.backup_folder or kernel.config.path / PLACE
-    found = [_where_it_is(each, own.expanduser().absolute()) for each in found]
+    folder = backup_folder(kernel)
+    found = [_where_it_is(each, folder) for each in found]
     return sorted(found, key=lambda made: (made.at, str(made.place)))
 
 
-def _where_it_is(made: BackupEntry, own: Path) -> BackupEntry:
-    """Return a backup that is not where it was written, but in the memory's own folder, as it lies there."""
-    here = own / made.place.name
-    if (made.is_here and made.place.exists()) or not here.is_file():
+def _where_it_is(made: BackupEntry, folder: Path) -> BackupEntry:
+    """Return a backup in the memory's own folder as it lies there, if the folder is no longer where it was.
+
+    Others stay: a file of the same name may be a copy of one that cannot be reached now and still has the text.
+    """
+    here = folder / made.place.name
+    if not made.is_own or (made.is_here and made.place.exists()) or not here.is_file():
         return made
     return replace(made, place=here, host=platform.node(), recorded=made.place)
 

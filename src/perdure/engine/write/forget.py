@@ -139,9 +139,9 @@ class Forget:
     async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories that match the query; deleted ones too, which `as_of` and `history` still show.
 
-        The packaged encoder reads English: to it, most German sentences resemble each other (a cosine of .5 to .7, a
-        score of .75 to .87). So a query in one of the languages whose function words are known takes only what shares
-        a word with it, and what was read out of that.
+        The packaged encoder reads English: to it, most German sentences resemble each other ("meine Adresse" scored
+        .74 to .87 against five messages about other things). So a query in one of the languages whose function words
+        are known takes only what shares a word with it, and what was read out of that.
         """
         text = request.query or ""
         language = language_of(text)

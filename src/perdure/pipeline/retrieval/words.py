@@ -1,6 +1,8 @@
-"""Words alone: a score for memories found without an embedder, and what meaning is worth in other languages."""
+"""Words alone: a score for memories found without an embedder, and topic words of queries in other languages."""
 
 from __future__ import annotations
+
+from functools import cache
 
 from perdure.domain.text.terms import split_words, without_accents
 from perdure.pipeline.lexicon import pairs, words
@@ -29,10 +31,15 @@ def shares_topic(query: str, text: str, language: str) -> bool:
 
     A query without a topic word shares one with every text.
     """
-    stop = frozenset(pairs("foreign_stopwords.tsv")[language].split())
+    stop = _foreign_stopwords(language)
     held = set(tokens(text))
     asked = [token for token in tokens(query) if token not in stop]
     return not asked or any(_held(token, held) > 0 for token in asked)
+
+
+@cache
+def _foreign_stopwords(language: str) -> frozenset[str]:
+    return frozenset(pairs("foreign_stopwords.tsv")[language].split())
 
 
 def _held(token: str, held: set[str]) -> float:
