@@ -97,6 +97,25 @@ def test_in_another_language_a_query_takes_only_what_shares_a_word_with_it(
     assert left == {text for text in said if not gone or gone not in text}
 
 
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        ("meine Tochter", {"User is learning piano", "User lives in Leipzig"}),
+        ("Wo wohne ich?", {"User is learning piano", "User's daughter is called Emma"}),
+        ("Vergiss das bitte", {"User is learning piano", "User lives in Leipzig", "User's daughter is called Emma"}),
+        ("Vergiss mein Klavier", {"User lives in Leipzig", "User's daughter is called Emma"}),
+    ],
+)
+def test_the_facts_of_a_message_in_another_language_go_with_what_is_asked_for(
+    memory: Memory, query: str, left: set[str]
+) -> None:
+    memory.add("Ich wohne in Leipzig. Meine Tochter heißt Emma.", **ANA)
+    memory.add("Ich lerne Klavier.", **ANA)
+    assert len(memory.get_all(**ANA).results) == 3
+    memory.forget(query=query, threshold=0.5, **ANA)
+    assert {item.memory for item in memory.get_all(**ANA).results} == left
+
+
 def test_a_scope_and_nobody_else(quick: Memory) -> None:
     quick.add("secret of Ana", infer=False, **ANA)
     quick.add("secret of Bo", infer=False, user_id="bo")

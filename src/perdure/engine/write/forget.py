@@ -26,7 +26,7 @@ from perdure.engine.transfer.backup_erasure import erase_from_backups
 from perdure.pipeline.curation.rules.extraction.cleaning import LANGUAGES, language_of
 from perdure.pipeline.curation.rules.memo import forget_texts
 from perdure.pipeline.retrieval.presets import PLAIN
-from perdure.pipeline.retrieval.words import shares_topic
+from perdure.pipeline.retrieval.words import is_told_of, shares_topic
 
 
 @dataclass(slots=True)
@@ -140,8 +140,9 @@ class Forget:
         """Note the memories that match the query; deleted ones too, which `as_of` and `history` still show.
 
         The packaged encoder reads English: to it, most German sentences resemble each other ("meine Adresse" scored
-        .74 to .87 against five messages about other things). So a query in one of the languages whose function words
-        are known takes only what shares a word with it, and what was read out of that.
+        .74 to .87 against five messages about other things), and "User lives in Leipzig" is as near to "meine Tochter".
+        So a query in one of the languages whose function words are known takes only what shares a word with it, and
+        facts that were read out of a sentence which does.
         """
         text = request.query or ""
         language = language_of(text)
@@ -162,6 +163,20 @@ class Forget:
                     rows = await self._rows(await self._line(item.id))
                     if not earlier or all(row.payload.get("state") != LIVE for row in rows):
                         self._note(found, rows)
+        if language in LANGUAGES:
+            await self._note_translated(found, request.scope, text, language)
+
+    async def _note_translated(self, found: _Found, scope: Scope, query: str, language: str) -> None:
+        """Note the English facts of messages that share a word with a query in another language."""
+        said: dict[str, str] = {}
+        async for episodes in scan_episodes(self._kernel.ledger, scope, include_hidden=True):
+            said |= {each.id: each.content for each in episodes if shares_topic(query, each.content, language)}
+        of_these = all_of(scope_filter(scope), eq("kind", "facts"), Condition("sources", "in", tuple(said)))
+        for row in await self._rows(of_these) if said else ():
+            fact = MemoryItem.from_payload(row.payload)
+            texts = (said[source] for source in fact.sources if source in said)
+            if any(is_told_of(fact.memory, query, text, language) for text in texts):
+                self._note(found, await self._rows(await self._line(fact.version_of or fact.id)))
 
     async def _note_types(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories of some types with all their versions; deleted ones too, which history still shows."""

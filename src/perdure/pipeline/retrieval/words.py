@@ -6,6 +6,7 @@ from functools import cache
 
 from perdure.domain.text.terms import split_words, without_accents
 from perdure.pipeline.lexicon import pairs, words
+from perdure.pipeline.retrieval.features import SENTENCE_END
 
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
@@ -29,12 +30,24 @@ def word_score(query: str, text: str) -> float:
 def shares_topic(query: str, text: str, language: str) -> bool:
     """Whether a text has a topic word of a query in another language than English (es, pt, it, fr or de).
 
-    A query without a topic word shares one with every text.
+    A query without a topic word ("vergiss das bitte") shares one with no text.
     """
     stop = _foreign_stopwords(language)
     held = set(tokens(text))
-    asked = [token for token in tokens(query) if token not in stop]
-    return not asked or any(_held(token, held) > 0 for token in asked)
+    return any(_held(token, held) > 0 for token in tokens(query) if token not in stop)
+
+
+def is_told_of(fact: str, query: str, message: str, language: str) -> bool:
+    """Whether an English fact was read out of those sentences of a message that share a topic with a query.
+
+    Names and numbers stay as they are said. A fact without a word of any sentence may be of each.
+    """
+    sentences = SENTENCE_END.split(message)
+    asked = [sentence for sentence in sentences if shares_topic(query, sentence, language)]
+    others = [sentence for sentence in sentences if sentence not in asked]
+    told = set(tokens(fact))
+    near, far = (told.intersection(tokens(" ".join(each))) for each in (asked, others))
+    return bool(near) or not far
 
 
 @cache
