@@ -26,6 +26,8 @@ class Fact:
     """When it stopped being true, if the text says so ("lived in Nairobi until 2010")."""
     forget: bool = False
     """The user asked to forget what `text` describes; the request itself is not stored."""
+    language: str = ""
+    """Of a request to forget whose matter is in the user's own words (es, pt, it, fr or de); empty for English."""
     hedged: bool = False
     """Stated as uncertain ("might move"): never retires anything."""
     rule: str = ""

@@ -116,6 +116,29 @@ def test_the_facts_of_a_message_in_another_language_go_with_what_is_asked_for(
     assert {item.memory for item in memory.get_all(**ANA).results} == left
 
 
+@pytest.mark.parametrize(
+    ("said", "asked", "left"),
+    [
+        (("Ich wohne in Köln.", "Mein Hund heißt Bruno."), "Vergiss bitte, dass ich in Köln wohne.", "Bruno"),
+        (("Ich habe Schulden bei der Sparkasse.", "Mein Hund heißt Bruno."), "Lösch meine Schulden bitte.", "Bruno"),
+        (("Mi hermana tiene epilepsia.", "Vivo en Madrid."), "Olvida que mi hermana tiene epilepsia.", "Madrid"),
+        (("J'ai une dette à la banque.", "J'habite à Lyon."), "Oubliez ma dette, s'il vous plaît.", "Lyon"),
+        (("Moro em Lisboa.", "Meu cachorro se chama Bruno."), "Esqueça que moro em Lisboa.", "Bruno"),
+        (("Abito a Torino.", "Il mio cane si chiama Bruno."), "Dimentica che abito a Torino.", "Bruno"),
+        (("Ich wohne in Köln.",), "Vergiss bitte, dass ich Klavier spiele.", "Köln"),
+        (("Vivo en Madrid.",), "Olvida que toco el piano.", "Madrid"),
+    ],
+)
+def test_a_request_told_in_another_language_takes_its_matter_and_leaves_nothing_of_itself(
+    memory: Memory, said: tuple[str, ...], asked: str, left: str
+) -> None:
+    for text in said:
+        memory.add(text, **ANA)
+    memory.add(asked, **ANA)
+    found = [item.memory for item in memory.search(" ".join((*said, asked)), threshold=0, **ANA).results]
+    assert found and all(left in text for text in found)
+
+
 def test_a_scope_and_nobody_else(quick: Memory) -> None:
     quick.add("secret of Ana", infer=False, **ANA)
     quick.add("secret of Bo", infer=False, user_id="bo")

@@ -11,6 +11,7 @@ from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, scoped
 from perdure.pipeline.retrieval.rescoring import tells_again, topics
+from perdure.pipeline.retrieval.words import holds_topic
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import Ledger
@@ -139,6 +140,18 @@ async def retellings(kernel: Kernel, item: MemoryItem, vector: Vector | None) ->
         hits.setdefault(hit.id, hit)
     told = topics(item.memory)
     return tuple(id for id, hit in hits.items() if tells_again(told, topics(str(hit.payload["memory"]))))
+
+
+async def told_in_words(kernel: Kernel, scope: Scope, matter: str, language: str, vector: Vector | None) -> set[str]:
+    """Return the user's searched messages, but questions, that hold each topic word of a matter in another language."""
+    if not kernel.config.searches_messages:
+        return set()
+    within = all_of(scope_filter(scope), eq("state", LIVE), eq("kind", "messages"), eq("role", "user"))
+    hits = list(await kernel.store.keyword_search(kernel.collection, matter, RETOLD, within) or ())
+    if vector is not None:
+        hits += await kernel.store.search(kernel.collection, vector, RETOLD, within)
+    told = {hit.id: str(hit.payload["memory"]).strip() for hit in hits}
+    return {id for id, text in told.items() if not text.endswith("?") and holds_topic(matter, text, language)}
 
 
 async def tell_what_is_deleted(kernel: Kernel, episodes: Sequence[Episode]) -> set[str]:

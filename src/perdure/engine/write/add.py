@@ -24,7 +24,7 @@ from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import TRUSTED, visible
 from perdure.engine.core.batch import hide_messages
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import SESSION
+from perdure.engine.core.lookup import SESSION, told_in_words
 from perdure.engine.read.profile import unnoted
 from perdure.engine.requests import Addition
 from perdure.engine.write.change_set import (
@@ -343,7 +343,7 @@ class WritePath:
                 await plan.end(told, item)
             result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
-            unmet = _unmet(sourced, plan) if kernel.config.searches_messages else set[str]()
+            unmet = await self._unmet(sourced, plan) if kernel.config.searches_messages else set[str]()
             late = await kernel.commit(
                 plan.changes,
                 plan.vectors,
@@ -454,6 +454,25 @@ class WritePath:
         find = partial(plan.neighbourhood.said_before, sourced.vector, sourced.told_at, facts=facts)
         return await self._kernel.curator.renewed(sourced.fact.text, find)
 
+    async def _unmet(self, sourced: Sequence[SourcedFact], plan: ChangeSet) -> set[str]:
+        """Return the messages with the user's requests to forget that changed nothing.
+
+        A search would find there what is to be forgotten. In another language than English a sentence is often neither
+        a fact nor a note: then the messages go that tell what such a request names.
+        """
+        met = {id for change in plan.changes for id in change.hides}
+        open_ones = [
+            each
+            for each in sourced
+            if each.fact.forget and each.fact.quarantined is None and met.isdisjoint(each.sources)
+        ]
+        found = {id for each in open_ones for id in each.sources}
+        for each in open_ones:
+            if language := each.fact.language:
+                scope = plan.context.scope
+                found |= await told_in_words(self._kernel, scope, _meant(each.fact), language, each.vector)
+        return found
+
     async def _stand(self, ids: Sequence[str]) -> bool:
         """Whether all of the messages still exist and none was withdrawn."""
         ledger = self._kernel.ledger
@@ -516,15 +535,6 @@ def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:
 def _meant(fact: Fact) -> str:
     """Return the content of a fact: of a request to forget only what is to be forgotten."""
     return _ASKED.sub("", fact.text) if fact.forget else fact.text
-
-
-def _unmet(sourced: Sequence[SourcedFact], plan: ChangeSet) -> set[str]:
-    """Return the messages with the user's requests to forget that changed nothing.
-
-    A search would find there what is to be forgotten.
-    """
-    asked = {id for each in sourced if each.fact.forget and each.fact.quarantined is None for id in each.sources}
-    return asked.difference(id for change in plan.changes for id in change.hides)
 
 
 def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:

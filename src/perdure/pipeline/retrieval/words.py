@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
+from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import split_words, without_accents
 from perdure.pipeline.lexicon import pairs, words
 from perdure.pipeline.retrieval.features import SENTENCE_END
 
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
+
+_WORD = Pattern(r"\w+")
 
 
 def tokens(text: str) -> list[str]:
@@ -35,6 +38,19 @@ def shares_topic(query: str, text: str, language: str) -> bool:
     stop = _foreign_stopwords(language)
     held = set(tokens(text))
     return any(_held(token, held) > 0 for token in tokens(query) if token not in stop)
+
+
+def topic_words(text: str, language: str) -> tuple[str, ...]:
+    """Return the words of a text in another language that carry a topic, as they are written."""
+    stop = _foreign_stopwords(language)
+    return tuple(word for word in _WORD.findall(text) if not stop.issuperset(tokens(word)))
+
+
+def holds_topic(query: str, text: str, language: str) -> bool:
+    """Whether a text has every topic word of a query in another language; a query without one is held by no text."""
+    held = set(tokens(text))
+    asked = tokens(" ".join(topic_words(query, language)))
+    return bool(asked) and all(_held(token, held) > 0 for token in asked)
 
 
 def is_told_of(fact: str, query: str, message: str, language: str) -> bool:

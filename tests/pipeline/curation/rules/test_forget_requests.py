@@ -187,3 +187,54 @@ def test_a_named_speaker_s_request_means_the_matter_alone() -> None:
         )
     ]
     assert [(each.event, each.target) for each in decide(asked, memories)] == [("DELETE", "0")]
+
+
+@pytest.mark.parametrize(
+    ("text", "matters"),
+    [
+        ("Vergiss bitte, dass ich in Köln wohne.", ["that User lives in Köln", "wohne Köln"]),
+        ("Könntest du bitte meine Schulden vergessen?", ["User's Schulden", "Schulden"]),
+        ("Ich möchte, dass du vergisst, was ich über Kreta gesagt habe.", ["Kreta", "Kreta"]),
+        ("Olvida que vivo en Madrid, por favor.", ["that User lives in Madrid", "vivo Madrid"]),
+        ("¿Puedes borrar lo que te dije sobre mi deuda?", ["User's deuda", "deuda"]),
+        ("Oublie que j'habite à Lyon, s'il te plaît.", ["that User lives in Lyon", "habite Lyon"]),
+        ("Veuillez effacer ma dette, parce que c'est privé.", ["User's dette", "dette"]),
+        ("Esqueça que moro em Lisboa.", ["that User lives in Lisboa", "moro Lisboa"]),
+        ("Por favor, esquece a minha dívida.", ["User's dívida", "dívida"]),
+        ("Dimentica che abito a Torino.", ["that User lives in Torino", "abito Torino"]),
+        ("Cancella quello che ti ho detto sul mio debito.", ["User's debito", "debito"]),
+        ("Vergiss das bitte.", [""]),
+        ("Vergiss, dass meine Schwester Epilepsie hat.", ["User's sister has Epilepsie", "Schwester Epilepsie"]),
+        ("Olvida Creta.", ["Creta"]),
+    ],
+)
+def test_in_another_language_a_request_names_its_matter_in_english_and_in_its_words(
+    text: str, matters: list[str]
+) -> None:
+    asked, facts = told(text)
+    assert (list(dict.fromkeys(asked)), facts) == (list(dict.fromkeys(matters)), [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Vergiss bitte nicht, dass ich in Köln wohne.",
+        "Bitte vergiss meine Tabletten nicht!",
+        "No olvides que vivo en Madrid.",
+        "N'oublie pas que j'habite à Lyon.",
+        "Oublie pas que j'habite à Lyon.",
+        "Não esqueças que moro em Lisboa.",
+        "Non dimenticare che abito a Torino.",
+        "Olvida el café, mejor un té.",
+        "Borra la última línea del poema y escribe otra.",
+        "Lösch die letzte Zeile aus der Tabelle.",
+    ],
+)
+def test_in_another_language_a_reminder_or_another_task_is_no_request_to_forget(text: str) -> None:
+    assert told(text)[0] == []
+
+
+def test_what_a_message_in_another_language_tells_beside_its_request_is_read() -> None:
+    asked, facts = told("Vergiss bitte, dass ich in Köln wohne. Ich wohne jetzt in Bonn.")
+    assert asked == ["that User lives in Köln", "wohne Köln"]
+    assert facts == ["User lives now in Bonn"]

@@ -234,6 +234,7 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
         valid_from=start,
         valid_to=end,
         forget=draft.forget,
+        language=draft.language,
         hedged=draft.hedged or statements.hedged(draft.text),
         rule=draft.rule,
         confidence=draft.confidence,

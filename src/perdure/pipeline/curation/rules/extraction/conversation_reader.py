@@ -221,6 +221,9 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         return
     before = len(talk.drafts)
     language = cleaning.language_of(content, talk.language)
+    if language in cleaning.LANGUAGES:
+        content, asked = forget_requests.foreign(content, language, talk, at)
+        talk.drafts.extend(asked)
     cleaned = cleaning.clean(content, english=not language)
     if language:
         cleaned.text = cleaning.gloss(cleaned.text, language)

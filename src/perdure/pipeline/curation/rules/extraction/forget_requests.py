@@ -11,8 +11,9 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import filters, forget_target, grammar
-from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse
+from perdure.pipeline.curation.rules.extraction import cleaning, filters, forget_target, grammar
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.retrieval.words import topic_words
 
 # Orders to forget something told: a lead, a verb, the matter, what trails; and whether a memory is meant by them.
 #
@@ -454,3 +455,72 @@ def _worth(trail: str, matters: tuple[str, ...]) -> bool:
     parts = trail.split()
     told = any(grammar.is_number(part) or grammar.is_name(part) for part in parts[1:]) or "now" in trail.lower().split()
     return told and grammar.find_verb(parts) > 0 and (_OWN_NEWS.match(trail) is not None or parts[0].lower() == "the")
+
+
+# Requests in other languages: the matter is kept in its own words too, because notes are in the user's language.
+
+_FOREIGN_SENTENCE = Pattern(r"(?<=[.!?])\s+|\n+")
+_VERB_LAST = Pattern(r"^((?:mein|unser)\w* \w+|ich|wir|er|sie|es) (.+) ([a-zäöüß]+)$", re.I)
+"""A German clause behind "dass": the verb comes last."""
+
+
+@cache
+def _foreign(language: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns of requests in a language, and of what ends their matter."""
+    table = lexicon.pairs("forget_foreign.tsv")
+    part = {name.split()[1]: f"(?:{form})" for name, form in table.items() if name.startswith(language)}
+    opening = rf"^[\s¿¡]*(?:(?:{part['joint']}|(?P<polite>{part['polite']}))(?<!')\b[\s,:]*|merci d'\s*)*"
+    verb = rf"(?:(?P<forget>{part['forget']})|(?P<erase>{part['erase']}))\b[\s,:]*"
+    matter = rf"(?:(?P<telling>{part['telling']})(?:\b|(?<='))\s*|(?P<own>(?={part['own']}\b)))?(?P<what>.*)$"
+    court = rf"(?:{part['polite']}[\s,]+)*"
+    asked = rf"(?![\s,]*{court}{part['not']}\b)(?!.* {part['not']}[.!?]*$)(?P<asked>{court})"
+    return (
+        re.compile(opening + verb + asked + matter, re.I),
+        re.compile(opening + matter.replace(".*)$", rf".*?)\s+{verb}[?.!]*$"), re.I),
+        re.compile(rf"[,;:]\s|\s-+\s|\s\(|\s(?={part['reason']}\b)", re.I),
+        re.compile(rf"(?:[\s,]*(?:(?P<polite>{part['polite']})|(?P<told>{part['told']})))+$", re.I),
+    )
+
+
+def foreign(content: str, language: str, talk: Discourse, at: int) -> tuple[str, list[Draft]]:
+    """The message in another language without its requests to forget, and what these ask to forget.
+
+    A request that names nothing leaves nothing. The matter is told twice: glossed, for facts, and in its own words.
+    """
+    left, found = [], list[Draft]()
+    for sentence in _FOREIGN_SENTENCE.split(content):
+        read = _foreign_matter(sentence, language) if len(sentence) <= 1000 else None
+        if read is None:
+            left.append(sentence)
+            continue
+        matter, rest = read
+        left.append(rest)
+        told = " ".join(topic_words(matter, language))
+        if told:
+            english = cleaning.gloss(matter, language).strip(" ,.:;-!?").removeprefix("that ")
+            named = forget_target.name(english, talk, at, "") or ()
+            asked = [f"{talk.who} asked to forget{_linked(each, talk.who)}" for each in named]
+            found += [Draft(each, (at,), "forget", 0.9, forget=True) for each in asked]
+        request = f"{talk.who} asked to forget {told}".rstrip()
+        found.append(Draft(request, (at,), "forget", 0.9, forget=True, language=language))
+    return "\n".join(part for part in left if part) if found else content, found
+
+
+def _foreign_matter(sentence: str, language: str) -> tuple[str, str] | None:
+    """The matter of a request and what its sentence tells beside; None where the sentence is no request."""
+    opened, ended, close, tail = _foreign(language)
+    sentence = sentence.strip().replace("\u2019", "'")
+    match = opened.match(sentence) or (ended.match(sentence) if language == "de" else None)
+    if match is None or (match.re is ended and not match["polite"]):
+        return None
+    what = match["what"].rstrip(" ?.!")
+    end = close.search(what)
+    what, rest = (what[: end.start()], what[end.end() :]) if end else (what, "")
+    trail = tail.search(what)
+    what = what[: trail.start()] if trail else what
+    rest = "" if tail.fullmatch(rest) else rest
+    polite = match["polite"] or match.groupdict().get("asked") or (trail and trail["polite"])
+    told = match["telling"] or match["own"] is not None or (trail and trail["told"])
+    if not told and not (match["forget"] and (polite or not rest)):
+        return None
+    return _VERB_LAST.sub(r"\1 \3 \2", what) if language == "de" else what, rest

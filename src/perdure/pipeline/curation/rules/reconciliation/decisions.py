@@ -16,7 +16,7 @@ from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
-from perdure.pipeline.curation.rules.reconciliation.forget import holders, requested
+from perdure.pipeline.curation.rules.reconciliation.forget import holders, holders_in, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
     is_detail,
     is_witnessed,
@@ -310,7 +310,8 @@ def decide(
     """
     matter = requested(fact.text, marked=fact.forget)
     if fact.forget or matter is not None:
-        found = holders(matter if matter is not None else fact.text, neighbours)
+        matter = matter if matter is not None else fact.text
+        found = holders_in(fact.language, matter, neighbours) if fact.language else holders(matter, neighbours)
         return [
             Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
         ]

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from perdure.domain.fact import Neighbour
+from perdure.domain.memory import NOTES
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.reconciliation.pairing import content, folded, generic, uncovered, values_fit
 from perdure.pipeline.curation.rules.slots import USER, Reading, read
 from perdure.pipeline.curation.rules.slots.scan import MAX_TEXT, fold
 from perdure.pipeline.lexicon import lines, pairs
+from perdure.pipeline.retrieval.words import holds_topic
 
 # A datum that a request to forget names ("Fay's phone number"), and by what a memory of it is known: a typed value.
 
@@ -176,6 +178,12 @@ def holders(matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour,
         if shared:
             return [(near[0], 0.6), *_told_with(wanted[0], near[:1], memories)]
     return []
+
+
+def holders_in(language: str, matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour, float]]:
+    """The notes that hold every topic word of a matter in another language, each with a confidence."""
+    notes = [memory for memory in memories if memory.item.kind == NOTES]
+    return [(memory, 0.9) for memory in notes if holds_topic(matter, memory.item.memory, language)]
 
 
 def _thin(matter: str, wanted: tuple[frozenset[str], Reading]) -> bool:

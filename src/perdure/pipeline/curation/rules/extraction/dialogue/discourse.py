@@ -20,6 +20,8 @@ class Draft:
     forget: bool = False
     procedural: bool = False
     episodic: bool = False
+    language: str = ""
+    """Of a request to forget whose matter is in the user's words, not in English."""
 
 
 @dataclass(slots=True)
