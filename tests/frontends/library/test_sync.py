@@ -33,3 +33,13 @@ def test_a_synchronous_method_runs_what_a_subclass_of_the_asynchronous_class_ove
 
     with perdure.Memory._over(Quiet()) as memory:
         assert memory.get("no id at all") is None
+
+
+def test_an_error_of_a_call_names_the_class_that_was_called() -> None:
+    with perdure.Memory._over(perdure.AsyncMemory()) as memory:
+        with pytest.raises(TypeError, match=r"^Memory\.add\(\) got an unexpected keyword argument 'user'"):
+            memory.add("I live in Leeds.", user="ana")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"^Memory\.within\(\) got an unexpected"):
+            memory.within(user="ana")  # type: ignore[call-arg]
+    with pytest.raises(perdure.ConfigError, match=r"a MemoryStore stands on a Memory, not on the class Memory$"):
+        perdure.MemoryStore(perdure.Memory)  # type: ignore[arg-type]

@@ -12,6 +12,8 @@ _AROUND = 20
 
 def shown(value: object) -> str:
     """Return a value for an error message, shortened if it is long."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     try:
         text = repr(value)
     except Exception:  # nested too deeply, a number of too many digits, or an object that cannot say what it is

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -75,6 +76,17 @@ class Synchronous(Generic[A]):
         return self
 
 
+@contextmanager
+def _called_by_its_name(method: Callable[..., Any]) -> Iterator[None]:
+    """Name the synchronous class in the error that an argument is missing or unknown."""
+    try:
+        yield
+    except TypeError as error:
+        if not str(error).startswith(f"{method.__qualname__}()"):
+            raise
+        raise TypeError(str(error).removeprefix("Async")) from None
+
+
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Synchronous[A], P], T]:
@@ -82,7 +94,8 @@ def blocking(
 
     @wraps(method)
     def call(self: Synchronous[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        coroutine: Coroutine[Any, Any, T] = getattr(self._asynchronous, method.__name__)(*args, **kwargs)
+        with _called_by_its_name(method):
+            coroutine: Coroutine[Any, Any, T] = getattr(self._asynchronous, method.__name__)(*args, **kwargs)
         return PORTAL.call(coroutine)
 
     call.__qualname__ = method.__qualname__.removeprefix("Async")
@@ -94,7 +107,8 @@ def view(method: Callable[Concatenate[A, P], A]) -> Callable[Concatenate[S, P], 
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> S:
-        return self._over(getattr(self._asynchronous, method.__name__)(*args, **kwargs))
+        with _called_by_its_name(method):
+            return self._over(getattr(self._asynchronous, method.__name__)(*args, **kwargs))
 
     call.__qualname__ = method.__qualname__.removeprefix("Async")
     return call
