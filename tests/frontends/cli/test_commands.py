@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -73,8 +74,10 @@ def test_the_version_is_told() -> None:
     ],
 )
 def test_without_a_scope_the_text_of_the_error_and_status_2(at: Folder, arguments: tuple[str, ...]) -> None:
-    ran = at(*arguments, "--json")
+    ran = at(*arguments)
     assert (ran.status, ran.out, ran.err) == (2, "", f"perdure: {ScopeError.TEXT}\n")
+    with_json = at(*arguments, "--json")
+    assert (with_json.status, with_json.out, json.loads(with_json.err)["error"]) == (2, "", ScopeError.TEXT)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +127,32 @@ def test_wrong_usage_is_one_line_and_status_2(at: Folder, arguments: tuple[str, 
      ("forget", NOBODY), ("forget", "no id"), ("history", NOBODY), ("history", "no id"), ("undo", NOBODY)],
 )  # fmt: skip
 def test_what_does_not_exist_is_status_3(at: Folder, arguments: tuple[str, ...]) -> None:
-    ran = at(*arguments, "--json")
+    ran = at(*arguments)
     assert (ran.status, ran.out) == (3, "")
     assert arguments[1] in ran.err
     assert ran.err.startswith("perdure: there is no ")
+    with_json = at(*arguments, "--json")
+    told = json.loads(with_json.err)
+    assert (with_json.status, with_json.out, told["status"], told["code"]) == (3, "", 3, "not_found")
+    assert told["error"].startswith("there is no ") and arguments[1] in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("search", "--json"), {"code": "usage", "status": 2}),
+        (("search", "x", "--json", "--bogus"), {"code": "usage", "status": 2}),
+        (("search", "x", "--user-id", "ana", "--limit", "0", "--json"), {"code": "invalid_input", "field": "limit"}),
+        (("restore", "/nowhere/at/all", "--json"), {"status": 2}),
+    ],
+)
+def test_with_json_an_error_is_an_object_on_standard_error(
+    at: Folder, arguments: tuple[str, ...], told: dict[str, object]
+) -> None:
+    ran = at(*arguments)
+    found = json.loads(ran.err)
+    assert (ran.out, found["status"]) == ("", ran.status)
+    assert found.items() >= told.items() and found["error"] and "\n" not in found["error"]
 
 
 # ------------------------------------------------------------------ the commands

@@ -81,7 +81,7 @@ def test_wrong_usage_is_one_line_and_status_2(at: Folder, arguments: tuple[str, 
 
 
 def test_what_is_no_id_is_status_3(at: Folder) -> None:
-    ran = at("why-not", "no id", "tea", "--user-id", "ana", "--json")
+    ran = at("why-not", "no id", "tea", "--user-id", "ana")
     assert (ran.status, ran.out) == (3, "")
     assert ran.err.startswith("perdure: there is no ") and "no id" in ran.err
 

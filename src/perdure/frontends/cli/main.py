@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -183,7 +184,9 @@ def perdure(
 
     A memory is a folder. Nothing leaves this machine unless the settings name a service. The settings are in
     perdure.toml in that folder; init writes the file. Commands that read, change or delete never create a
-    folder. Every command prints JSON with --json. Exit status: 0 done, 1 failed, 2 usage, 3 not found.
+    folder. Every command prints JSON with --json; an error is then an object on the last line of standard
+    error, with error, code, status, and field if one is wrong. Exit status: 0 done, 1 failed, 2 usage, 3
+    not found.
 
     Example: perdure add "I moved to Lisbon last week" --user-id ana
 
@@ -222,9 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
     except PerdureError as error:
-        return _fail(error.message, _status_of(error))
+        named = {"field": field} if (field := getattr(error, "field", None)) else {}
+        return _fail(error.message, _status_of(error), arguments, code=error.code, **named)
     except UsageError as error:
-        return _fail(_usage_text(error), USAGE)
+        return _fail(_usage_text(error), USAGE, arguments, code="usage")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -247,8 +251,13 @@ def _usage_text(error: Exception) -> str:
     return f"{text} (see {context.command_path} --help)" if context is not None else text
 
 
-def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"perdure: {' '.join(message.split())}\n")
+def _fail(message: str, status: int, arguments: Sequence[str] | None, **told: str) -> int:
+    """Write an error on one line of standard error, as a JSON object if the command was called with --json."""
+    text = " ".join(message.split())
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    line = json.dumps({"error": text, **told, "status": status}, ensure_ascii=False) if as_json else f"perdure: {text}"
+    sys.stderr.write(f"{line}\n")
     return status
 
 

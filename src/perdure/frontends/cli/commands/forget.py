@@ -49,11 +49,14 @@ def delete(
         given = ids or []
         demand_yes(yes or len(given) == 1, f"this deletes {len(given)} memories")
         gone, missing = with_memory(folder(path), lambda memory: _delete_each(memory, given, erase))
-    for id in missing:
-        note(f"there is no memory with the id {id!r}")
-    if as_json and not (missing and not gone):
+    absent = [f"there is no memory with the id {id!r}" for id in missing]
+    if as_json and missing and not gone:
+        raise NotFoundError("; ".join(absent))
+    for line in absent:
+        note(line)
+    if as_json:
         print_json({"results": gone})
-    elif not as_json:
+    else:
         print_table([Column("deleted", whole=True), MEMORY], [(item["id"], item["memory"]) for item in gone])
     if missing:
         raise typer.Exit(NOT_FOUND)
@@ -144,13 +147,15 @@ def forget(
 
     reports = with_memory(folder(path), work)
     found = [_holds_something(report) for report in reports]
-    for id, known in zip(ids or (), found, strict=False):
-        if not known:
-            note(f"there is no memory with the id {id!r}, and never was")
+    missing = [id for id, known in zip(ids or (), found, strict=False) if not known]
+    absent = [f"there is no memory with the id {id!r}, and never was" for id in missing]
+    if as_json and ids and not any(found):
+        raise NotFoundError("; ".join(absent))
+    for line in absent:
+        note(line)
     if as_json:
         dumps = [report.model_dump() for report in reports]
-        if any(found) or not ids:
-            print_json(dumps[0] if len(dumps) == 1 else {"results": dumps})
+        print_json(dumps[0] if len(dumps) == 1 else {"results": dumps})
     else:
         _print_reports([report for report, known in zip(reports, found, strict=True) if known])
         if query is None and not any(found):
