@@ -134,6 +134,15 @@ def test_a_request_that_its_schema_refuses(
         assert answer.status_code == status
 
 
+def test_a_body_that_is_no_json_is_named_with_the_place_of_the_fault(asked: Running) -> None:
+    answer = asked.client.post(
+        "/v1/memories/probe", headers={"Content-Type": "application/json"}, content='{"count": 1,, "more": 2}'
+    )
+    told = answer.json()
+    assert (answer.status_code, told["field"]) == (422, "body")
+    assert told["error"].startswith("the body is not valid JSON: ") and told["error"].endswith("at character 13")
+
+
 def test_what_somebody_said_is_not_told_back(asked: Running) -> None:
     answer = asked.client.post("/v1/memories/probe", json={"count": SECRET_WORDS})
     assert answer.status_code == 422

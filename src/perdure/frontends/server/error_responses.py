@@ -64,7 +64,7 @@ def _fault(error: Exception, shape: Dialect) -> Fault:
     if isinstance(error, RequestValidationError):
         problems = error.errors()
         told = "; ".join(_told(problem) for problem in problems[:_MOST_PROBLEMS])
-        field = _place(problems[0]["loc"]) if problems else ""
+        field = _field(problems[0]) if problems else ""
         return Fault(status=UNREADABLE[shape], code="invalid_input", message=told, field=field or None)
     if isinstance(error, HTTPException):
         code = _HTTP_CODES.get(error.status_code, "http_error")
@@ -81,9 +81,16 @@ def _told(problem: dict[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
         return f"{place} is not known here"
     if problem["type"] == "json_invalid":
-        return "the body is not valid JSON"
+        at, why = problem["loc"][-1], problem.get("ctx", {}).get("error", "")
+        told = f": {why}, at character {at + 1}" if isinstance(at, int) and why else ""
+        return f"the body is not valid JSON{told}"
     message = str(problem["msg"]).removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
+
+
+def _field(problem: dict[str, Any]) -> str:
+    """Return the name of what is wrong: the body itself, where it is no JSON and has no fields."""
+    return "body" if problem["type"] == "json_invalid" else _place(problem["loc"])
 
 
 def _place(location: tuple[str | int, ...]) -> str:
