@@ -194,7 +194,7 @@ def test_a_file_that_is_not_understood_stays(home: Path, name: str, text: str | 
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = perdure("install", name)
     assert done.status != 0
-    assert said in done.err
+    assert said in done.err and str(file) in done.err
     assert file.read_bytes() == (text if isinstance(text, bytes) else text.encode())
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure.domain.errors import PerdureError
 
@@ -20,6 +20,7 @@ BACKUP = ".before-perdure"
 """Ending of the copy of a file as it was before perdure changed it."""
 
 Entry = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,12 @@ class Edit:
 
     def check(self) -> None:
         """Raise PerdureError if the file has a form that cannot be changed."""
-        self.put(self._text() or "")
+        self._of_file(self.put, self._text() or "")
 
     def install(self) -> str:
         """Write the entry; "written", or "unchanged" if it is there as it should be."""
         old = self._text()
-        new = self.put(old or "")
+        new = self._of_file(self.put, old or "")
         if new == old:
             return "unchanged"
         if old is not None and not self.holds(old):  # a second install keeps the copy of the first
@@ -53,7 +54,7 @@ class Edit:
     def remove(self) -> str:
         """Take the entry out: "removed", "restored" byte for byte, or "not there"."""
         now = self._text()
-        if now is None or not self.holds(now):
+        if now is None or not self._of_file(self.holds, now):
             return "not there"
         before = self.backup.read_bytes().decode("utf-8", "replace") if self.backup.is_file() else None
         if before is not None and not self.holds(before) and self._is_ours(before, now):
@@ -63,7 +64,7 @@ class Edit:
         if before is None and self._is_ours("", now):
             self.file.unlink()
             return "removed with its file, which had nothing else"
-        self._write(self.file, self.take(now))
+        self._write(self.file, self._of_file(self.take, now))
         return "removed"
 
     def with_more(self, other: Edit) -> Edit:
@@ -79,6 +80,13 @@ class Edit:
     def backup(self) -> Path:
         """The file's copy."""
         return self.file.with_name(self.file.name + BACKUP)
+
+    def _of_file(self, change: Callable[[str], T], text: str) -> T:
+        """Apply a function to the file's text; its error names the file."""
+        try:
+            return change(text)
+        except PerdureError as error:
+            raise PerdureError(f"{self.file}: {error.message}", code=error.code) from error
 
     def _is_ours(self, before: str, now: str) -> bool:
         """Whether a text is the one before and the entry that stands in it now, whatever its options."""
