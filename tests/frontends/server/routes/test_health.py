@@ -41,6 +41,21 @@ def test_ready_says_which_part_is_down_and_that_it_came_back(server: Running, mo
     assert server.client.get("/readyz").status_code == 200
 
 
+def test_ready_says_that_nothing_can_be_changed_in_a_read_only_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path) as server:
+        server.client.post("/v1/memories", json={"messages": "I live in Leeds.", "user_id": "ana"}).raise_for_status()
+    for module in ("perdure.backends.sqlite_file", "perdure.backends.ledgers.sqlite"):
+        monkeypatch.setattr(f"{module}.may_be_written", lambda path: False)
+    with running(tmp_path) as server:
+        answer = server.client.get("/readyz")
+        told = {"status": "read_only", "ledger": "read_only", "vector_store": "read_only"}
+        assert (answer.status_code, answer.json()) == (200, told)
+        refused = server.client.post("/v1/memories", json={"messages": "I live in York.", "user_id": "ana"})
+        assert (refused.status_code, refused.json()["code"]) == (403, "read_only")
+
+
 async def failing(*_: object) -> bool:
     raise LedgerError("database is locked")
 

@@ -17,6 +17,9 @@ router = APIRouter(tags=["operation"])
 logger = logging.getLogger("perdure.server")
 
 
+Part = Literal["ok", "read_only", "down"]
+
+
 class Health(BaseModel):
     """The server is alive."""
 
@@ -27,9 +30,9 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """Whether requests can be served, part by part."""
 
-    status: Literal["ready", "unready"] = Field(examples=["ready"])
-    ledger: Literal["ok", "down"] = Field(examples=["ok"])
-    vector_store: Literal["ok", "down"] = Field(examples=["ok"])
+    status: Literal["ready", "read_only", "unready"] = Field(examples=["ready"])
+    ledger: Part = Field(examples=["ok"])
+    vector_store: Part = Field(examples=["ok"])
 
 
 @router.get("/healthz", summary="Liveness")
@@ -45,15 +48,13 @@ async def healthz() -> Health:
     responses={503: {"model": Readiness, "description": "The ledger or the vector store cannot be used"}},
 )
 async def readyz(service: CurrentService, response: Response) -> Readiness:
-    """Check the ledger and the vector store; 503 while one of them cannot be used."""
-    ledger, store = await _ledger_works(service), await _store_works(service)
-    if not (ledger and store):
+    """Check the ledger and the vector store; 503 while one cannot be used, `read_only` where nothing can be changed."""
+    ledger, store = await _ledger(service), await _store(service)
+    if "down" in (ledger, store):
         response.status_code = 503
-    return Readiness(
-        status="ready" if ledger and store else "unready",
-        ledger="ok" if ledger else "down",
-        vector_store="ok" if store else "down",
-    )
+        return Readiness(status="unready", ledger=ledger, vector_store=store)
+    is_whole = ledger == store == "ok"
+    return Readiness(status="ready" if is_whole else "read_only", ledger=ledger, vector_store=store)
 
 
 @router.get("/metrics", summary="Counters in Prometheus's format", response_class=Response)
@@ -62,21 +63,22 @@ async def metrics(service: CurrentService) -> Response:
     return Response(service.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
 
-async def _ledger_works(service: Service) -> bool:
+async def _ledger(service: Service) -> Part:
     try:
-        await (await service.ledger()).keys.any()
+        ledger = await service.ledger()
+        await ledger.keys.any()
     except PerdureError as error:
         logger.warning("not ready: %s", error.message)
-        return False
-    return True
+        return "down"
+    return "read_only" if ledger.read_only else "ok"
 
 
-async def _store_works(service: Service) -> bool:
+async def _store(service: Service) -> Part:
     kernel = service.engine.kernel
     try:
         await kernel.open()
         await kernel.store.get_collection_info(kernel.collection)
     except PerdureError as error:
         logger.warning("not ready: %s", error.message)
-        return False
-    return True
+        return "down"
+    return "read_only" if kernel.store.read_only else "ok"
