@@ -318,6 +318,15 @@ def test_users_that_a_proxy_names_have_responses_of_their_own(gateway: Running, 
     assert gateway.client.get(f"{PATH}/{found['id']}", headers=headers).status_code == 404
 
 
+def test_who_may_name_any_user_need_not_name_one_to_read_a_response_again(gateway: Running) -> None:
+    def status(id: str, headers: dict[str, str]) -> int:
+        return gateway.client.get(f"{PATH}/{id}", headers=headers).status_code
+
+    id = gateway.client.post(PATH, json={"model": "m", "input": "hello", "user": "ana"}).json()["id"]
+    found = [status(id, headers) for headers in ({"x-authz-user-id": "ana"}, {"x-authz-user-id": "ben"}, {})]
+    assert found == [200, 404, 200]
+
+
 @pytest.mark.covers("U25")
 def test_foreign_credentials_pass_without_memory_or_chain(tmp_path: Path, model: Upstream) -> None:
     with gateway_to(tmp_path, model.url) as gateway:
