@@ -143,6 +143,20 @@ def test_an_unspaced_question_of_what_nobody_told_is_not_covered() -> None:
     assert covered(asked, np.zeros((len(asked.pairs), 1), np.float32), best=[0]).value == 0
 
 
+@pytest.mark.parametrize("text", ["\N{SLIGHTLY SMILING FACE}", "...", "?!"])
+def test_a_question_without_a_word_is_not_covered(text: str) -> None:
+    asked = question_of(text)
+    assert not asked.words and not asked.pairs
+    assert covered(asked, np.zeros((0, 2), np.float32), best=[0, 1]) == Coverage(0.0, {})
+
+
+def test_a_question_for_a_time_alone_is_covered_by_what_was_told_then() -> None:
+    asked = read_question("?", window=Window(MARCH, datetime(2025, 4, 1, tzinfo=UTC), "span"))
+    day = MARCH.timestamp() / DAY + 3
+    assert covered(asked, np.zeros((0, 1), np.float32), best=[0], days=[day]).value == 1
+    assert covered(asked, np.zeros((0, 1), np.float32), best=[0], days=[day - 4000]).value < 0.1
+
+
 # ------------------------------------------------------------------ names and time
 
 

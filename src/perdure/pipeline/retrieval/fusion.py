@@ -101,7 +101,7 @@ def cover(
     if not evidence:
         return Coverage(0.0, {"words": dict.fromkeys((asked_for[place] for place in kept), 0.0)})
     facets: dict[str, Any] = {}
-    value = 1.0
+    value = 0.0  # a question without a word, such as an emoji, is held by nothing
     if len(kept):
         asked = likeness[list(kept)]
         held = asked[:, evidence].max(axis=1)
@@ -117,6 +117,7 @@ def cover(
         facets["names"] = {name: name in speakers[:EVIDENCE] for name in sorted(question.named)}
     if question.window is not None:
         facets["time"] = round(float(closeness(question.window, days[:EVIDENCE]).max(initial=0.0)), 3)
+        value = value if len(kept) else facets["time"]
     return Coverage(min(1.0, max(0.0, value)), facets)
 
 
