@@ -553,3 +553,12 @@ def test_a_question_that_was_asked_before_covers_nothing(open_memory: Open) -> N
     assert found.coverage < 0.5
     memory.add("We deploy the billing service on Mondays.", user_id="bo")
     assert memory.search(asked, user_id="bo").coverage > 0.9
+
+
+def test_in_another_language_the_score_is_high_only_where_a_topic_word_is_shared(memory: Memory) -> None:
+    for text in ("Ich wohne in Leipzig.", "Mein Auto ist rot.", "Ich lerne Klavier."):
+        memory.add(text, infer=False, **ANA)
+    answered = memory.search("Wo wohne ich?", **ANA).results[0]
+    assert answered.memory == "Ich wohne in Leipzig."
+    unrelated = memory.search("Wer hat heute Bereitschaft?", **ANA).results[0]
+    assert (answered.score or 0) > 0.7 > 0.5 > (unrelated.score or 0)

@@ -36,6 +36,11 @@ class Embedder(ABC):
         """The id of the model and its settings; vectors of different labels are never compared."""
         return f"{self.name}-{self.dimension}"
 
+    @property
+    def english_only(self) -> bool:
+        """Whether it reads English alone: to it, all sentences of another language resemble each other."""
+        return False
+
     @abstractmethod
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), dimension), in order; an empty array for no texts."""

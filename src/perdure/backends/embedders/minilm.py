@@ -398,10 +398,12 @@ class MiniLMEmbedder(Embedder):
 
     def score(self, similarity: float) -> float:
         """Return the score calibrated on labelled pairs (benchmarks/calibration); else max(0, cosine)."""
-        precision = self._settings.precision
-        if self.label == f"{FOLDER}-{precision}":
-            return _calibration(precision)(similarity)
-        return super().score(similarity)
+        return _calibration(self._settings.precision)(similarity) if self.english_only else super().score(similarity)
+
+    @property
+    def english_only(self) -> bool:
+        """Whether these are the published weights; nobody knows which languages your own ones read."""
+        return self.label == f"{FOLDER}-{self._settings.precision}"
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), 384) and length 1; a single text is processed before waiting lists."""

@@ -82,6 +82,10 @@ class _Watch(Embedder):
     def label(self) -> str:
         return self._embedder.label
 
+    @property
+    def english_only(self) -> bool:
+        return self._embedder.english_only
+
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         started = time.perf_counter()
         try:
