@@ -90,3 +90,23 @@ def test_letters_of_a_code_are_no_pronoun():
 
 def test_ages_in_brackets_are_facts_of_their_bearer():
     assert "Rafi is 5" in told("Rafi (5) can't have red food colouring")
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("I'm on Mondays no", []),
+        ("I'm on nights this week", ["User is on nights this week"]),
+        ("\u6211\u4f4f\u5728\u5317\u4eac\uff0c\u505a\u533b\u751f\u3002", []),
+        (
+            "\u6211\u4f4f\u5728\u5317\u4eac\uff0c\u6211\u5bf9\u82b1\u751f\u8fc7\u654f",
+            ["User lives in Beijing", "User is allergic to peanuts"],
+        ),
+        ("my: tea, cake", []),
+        ("\u6211\u7684\u59b9\u59b9\u5728\u4e0a\u6d77\u8bfb\u5927\u5b66", []),
+        ("\u6211\u5bf9\u82b1\u751f\u8fc7\u654f", ["User is allergic to peanuts"]),
+    ],
+)
+def test_a_time_is_no_place_and_half_a_translation_no_fact(text: str, facts: list[str]) -> None:
+    found = extract([Message("user", text)], now=datetime(2026, 3, 2, 9, tzinfo=UTC))
+    assert [fact.text for fact in found] == facts

@@ -500,9 +500,7 @@ def _han(line: str) -> str:
         else:
             size = 1
             char = line[place]
-            out.append(
-                {",": ", ", "、": " and ", "。": ". ", "?": "? ", "!": "! ", ":": ": ", ";": "; "}.get(char, char)
-            )
+            out.append(_HAN_MARKS.get(char, char))
         place += size
     text = " ".join("".join(out).split())
     for pattern, change in _HAN_FRAMES:
@@ -510,6 +508,12 @@ def _han(line: str) -> str:
     return text
 
 
+_HAN_MARKS = {
+    **{mark: f"{mark} " for mark in ",?!:;"},
+    **{chr(ord(mark) + 0xFEE0): f"{mark} " for mark in ",?!:;"},  # the wide forms, which Chinese is written with
+    "、": " and ",
+    "。": ". ",
+}
 _HAN_FRAMES = (
     (Pattern(r"\bis allergic to ([^,.?]{1,30}?) (?=,|\.|\?|$)"), r"is allergic to \1 "),
     (Pattern(r"\bmy (\w+) (?=[A-Z][a-z]+ )"), r"my \1 "),

@@ -75,13 +75,27 @@ def readable(fact: str, who: str, rule: str) -> bool:
     plain = re.sub(rf"(?<!\w){re.escape(who)}(?!\w)", "USER", fact)
     if _AGREES_NOT.search(plain) or _OPENS_BADLY.match(plain):
         return False
-    if _CAPITAL_INSIDE.search(fact) or _repeats(fact) or _unfinished(words):
+    if _CAPITAL_INSIDE.search(fact) or _repeats(fact) or _unfinished(words) or _HALF_CHINESE.search(fact):
+        return False
+    if _only_when(plain):
         return False
     return ":" in fact or rule in _VERBLESS or _has_verb(words)
 
 
 _FREE = frozenset({"as given", "standing", "forget"})
 _VERBLESS = frozenset({"procedure", "list", "labelled", "possessed", "hardware"})
+
+
+_HALF_CHINESE = Pattern(r"[，、。；：]|[\u3400-\u9fff] ?[a-z]")
+"""Words without a gloss before English ones: a name in Chinese is followed by nothing."""
+_AT_A_TIME = Pattern(r"^USER is (?:on|in) (?P<when>[a-z]+)(?=$|,| (?:no|yes|not|only|and|or|but|\d))", re.I)
+
+
+def _only_when(fact: str) -> bool:
+    """Whether a fact says only on which day or in which month somebody is: "User is on Mondays no"."""
+    match = _AT_A_TIME.match(fact)
+    days, months = (lexicon.pairs(f"reconcile_{name}.tsv") for name in ("weekdays", "months"))
+    return match is not None and (match["when"].lower() in days or match["when"].lower() in months)
 
 
 def _repeats(fact: str) -> bool:

@@ -242,6 +242,8 @@ def is_label(label: str, *, freely: bool = False) -> bool:
     if any(grammar.bare(word) in grammar.AUXILIARIES for word in words) or head in lexicon.words("prepositions.txt"):
         return False
     own = words[1:] if head in {"my", "our", "the"} else words
+    if not own:
+        return False
     plain = freely and len(own) <= 2 and all(word.isalpha() for word in own) and head not in grammar.bases()
     return head in {"my", "our"} or subjects.is_personal(own) or plain
 
