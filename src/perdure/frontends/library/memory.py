@@ -446,12 +446,18 @@ class AsyncMemory(AsyncClosing):
         agent_id: str | None = None,
         run_id: str | None = None,
         max_tokens: int = 2000,
+        order: str = "score",
     ) -> str:
-        """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`."""
+        """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`.
+
+        The best ones that fit come best first; with `order="time"` the same ones come oldest first.
+        """
         from perdure.engine.read.search import CONTEXT_CANDIDATES
 
         scope = self._scope(user_id, agent_id, run_id)
-        request = requests.read_query(self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES))
+        request = requests.read_query(
+            self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES, order=order)
+        )
         return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
 
     async def bench(
