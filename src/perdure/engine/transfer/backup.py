@@ -18,6 +18,8 @@ from perdure.engine.transfer import archive
 from perdure.engine.transfer.backup_erasure import (
     BackupEntry,
     backup_folder,
+    erase_from_backups,
+    ledger_file,
     made_backups,
     note_backups,
     settings_name,
@@ -44,11 +46,13 @@ class BackupReport(Answer):
     bytes: int
     held: ExportReport
     removed: tuple[str, ...] = ()  # older scheduled backups that were deleted
+    owed: str = ""  # what could not be erased yet from other backups, and why
 
     def model_dump(self) -> dict[str, Any]:
         """The report as plain values."""
         told = {"file": self.file, "at": self.at, "sha256": self.sha256, "bytes": self.bytes}
-        return {**told, **self.held.model_dump(), "removed": list(self.removed)}
+        owed = {"owed": self.owed} if self.owed else {}
+        return {**told, **self.held.model_dump(), "removed": list(self.removed), **owed}
 
 
 async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool = False) -> BackupReport:
@@ -83,7 +87,14 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
         # Before any writer continues: later erasures must search this file, too.
         nonlocal checksum
         own = file.parent == backup_folder(kernel)
-        made = BackupEntry(place=file, at=at, host=platform.node(), is_scheduled=scheduled, is_own=own)
+        made = BackupEntry(
+            place=file,
+            at=at,
+            host=platform.node(),
+            is_scheduled=scheduled,
+            is_own=own,
+            ledger=ledger_file(kernel),
+        )
         await note_backups(kernel, ledger, [made])
         checksum = await asyncio.to_thread(writer.close)
 
@@ -95,7 +106,8 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
         writer.drop()
     size = file.stat().st_size
     removed = await _let_go_of_old(engine, at) if scheduled else ()
-    return BackupReport(str(file), at, checksum, size, held, removed)
+    waiting = await erase_from_backups(kernel, (), (), dry_run=False)
+    return BackupReport(str(file), at, checksum, size, held, removed, waiting.note if waiting is not None else "")
 
 
 def _file_of(engine: Engine, place: Path | None, at: str) -> Path:
@@ -115,7 +127,7 @@ async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
     kernel = engine.kernel
     ledger = await kernel.required_ledger()
     known = sorted(await made_backups(kernel, ledger), key=lambda made: made.at <= newest)
-    mine = [made for made in known if made.is_scheduled and made.is_here]
+    mine = [made for made in known if made.is_scheduled and made.is_here and not made.is_others]
     old = mine[: -kernel.config.upkeep.backups_kept]
     for made in old:
         with suppress(FileNotFoundError):

@@ -171,10 +171,17 @@ def _print_reports(reports: list[ErasureReport]) -> None:
     for report in reports:
         word = "would go" if report.dry_run else "gone"
         print_table([Column("", whole=True), MEMORY], [(word, item.memory) for item in report.results])
-        rows = [(place.place, str(place.count), place.status, place.note) for place in report.places if place.count]
+        rows = [
+            (place.place, str(place.count), place.status, place.note)
+            for place in report.places
+            if place.count or place.note
+        ]
         columns = [Column("place", whole=True), Column("count", right=True), Column("status", whole=True), Column("")]
         print_table(columns, rows)
-        if report.pending:
+        waiting = {place.place for place in report.places if place.status == "pending"}
+        if "backups" in waiting:
+            note("what is still in backups is erased when they can be reached: see perdure doctor")
+        if waiting - {"backups", "graph"}:
             note("some bytes go when the other process that has the file open closes it")
 
 
