@@ -26,6 +26,7 @@ from perdure.engine.requests import ForgetRequest, Query
 from perdure.engine.transfer import backup_erasure
 from perdure.engine.transfer.backup import BackupReport, backup, restore
 from perdure.engine.transfer.backup_erasure import made_backups
+from perdure.engine.transfer.foreign import ImportOptions, Part, import_parts
 from perdure.engine.transfer.sealed_file import check_sealed
 from tests.engine.transfer.transfers import ANA, BEN, export, load, rifts, run, say
 
@@ -110,6 +111,7 @@ def test_another_embedder_is_refused_unless_the_vectors_are_made_anew(lived: Pat
     backed_up(lived, file)
     with pytest.raises(ConfigError, match="another|of the embedder"):
         restored(tmp_path / "new", file, **other)
+    assert not (tmp_path / "new").exists()
     assert run(tmp_path / "new", found, **other) == []
     assert restored(tmp_path / "new", file, reembed=True, **other).new
     assert export(tmp_path / "new", **other)[1:] == export(lived)[1:]
@@ -162,6 +164,33 @@ def test_a_file_that_is_not_whole_changes_nothing(lived: Path, tmp_path: Path, d
         restored(new, file)
     assert file.name in str(refused.value)
     assert export(new)[1:] == []
+
+
+@pytest.mark.covers("V80")
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_export_is_told_from_a_damaged_backup(lived: Path, tmp_path: Path, packed: bool) -> None:
+    file, text = tmp_path / "some.jsonl", "".join(export(lived)).encode()
+    file.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(InvalidInputError, match="is an export and no backup: `perdure import` reads it"):
+        restored(tmp_path / "new", file)
+    assert not (tmp_path / "new").exists()
+    report = backed_up(lived, tmp_path / "one.jsonl.gz")
+    whole = text_of(Path(report.file)).splitlines(keepends=True)
+    file.write_text("".join(whole[:-1]))
+    with pytest.raises(InvalidInputError, match="damaged backup: it is cut off"):
+        restored(tmp_path / "new", file)
+
+
+@pytest.mark.covers("V80")
+def test_an_import_of_a_backup_says_what_it_is(lived: Path, tmp_path: Path) -> None:
+    backed_up(lived, tmp_path / "one.jsonl.gz")
+    part = Part("one", lambda: iter([gzip.decompress((tmp_path / "one.jsonl.gz").read_bytes())]))
+    report = run(tmp_path / "new", lambda engine: import_parts(engine, [part], ImportOptions()))
+    assert report.refused == 0 and report.new
+    assert [warning for warning in report.warnings if "this is a backup: `perdure restore`" in warning]
+    text = "".join(export(lived)).encode()
+    plain = Part("plain", lambda: iter([text]))
+    assert run(tmp_path / "other", lambda engine: import_parts(engine, [plain], ImportOptions())).warnings == []
 
 
 @pytest.mark.covers("V80")

@@ -29,7 +29,7 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem, Tags, check_metadata, read_id, text_hash
 from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.domain.text.readable import shown
+from perdure.domain.text.readable import kind_of, shown
 from perdure.engine.core.embedding import without_derived
 from perdure.engine.core.rows import check_item
 from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text
@@ -174,7 +174,7 @@ def _read_json(text: str) -> dict[str, Any]:
         raise InvalidInputError(f"it is not JSON: {error}") from error
     _checked(value)
     if not isinstance(value, dict):
-        raise InvalidInputError(f"it is a JSON {type(value).__name__}, not an object: write one object a line")
+        raise InvalidInputError(f"it is {kind_of(value)}, not an object: write one object a line")
     return value
 
 
@@ -278,7 +278,7 @@ def _read_episode(value: dict[str, Any]) -> Episode:
 def _read_said(value: dict[str, Any], text: str, default: Scope) -> ConversationLine:
     known = _ADDITION
     messages = value.get("messages")
-    if messages is None:
+    if "messages" not in value:
         known = _MESSAGE
         messages = {name: value[name] for name in ("role", "content", "name", "timestamp", "id") if name in value}
     addition = read_addition(

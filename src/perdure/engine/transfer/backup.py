@@ -152,14 +152,13 @@ async def restore(engine: Engine, file: Path, *, into_existing: bool = False, re
         try:
             archive.read_line(line, Scope())
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"line {number} of {file.name}: {error.message}; nothing was restored", field="file", value=str(file)
-            ) from error
+            raise InvalidInputError(f"line {number} of {file.name}: {error.message}") from error
 
-    header, checksum = check_sealed(file, look)
+    try:
+        header, checksum = check_sealed(file, look)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error.message}; nothing was restored", field="file", value=str(file)) from error
     kernel = engine.kernel
-    await kernel.ready()
-    ledger = await kernel.required_ledger()
     label = kernel.embedding.embedder.label
     if header.get("embedder") != label and not reembed:
         raise ConfigError(
@@ -168,6 +167,8 @@ async def restore(engine: Engine, file: Path, *, into_existing: bool = False, re
             field="embedder",
             value=label,
         )
+    await kernel.ready()
+    ledger = await kernel.required_ledger()
     name = settings_name(kernel, _UNDER_WAY)
     begun = (await ledger.settings.get(name)).get("sha256") == checksum
     if not begun and not into_existing:
