@@ -57,6 +57,7 @@ BAD_ADDS: dict[str, tuple[int, Any]] = {
     "number as messages": (422, {"messages": 3, "user_id": "u"}),
     "unknown role": (400, {"messages": [{"role": "wizard", "content": "x"}], "user_id": "u"}),
     "no role": (400, {"messages": [{"content": "x"}], "user_id": "u"}),
+    "no content": (400, {"messages": [{"role": "user"}], "user_id": "u"}),
     "content of a wrong type": (400, {"messages": [{"role": "user", "content": 3}], "user_id": "u"}),
     "empty user": (400, {"messages": "x", "user_id": ""}),
     "user with a NUL": (400, {"messages": "x", "user_id": "a\u0000b"}),
