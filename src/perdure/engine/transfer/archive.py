@@ -277,7 +277,7 @@ def _read_episode(value: dict[str, Any]) -> Episode:
 
 def _read_said(value: dict[str, Any], text: str, default: Scope) -> ConversationLine:
     known = _ADDITION
-    messages = value.get("messages")
+    messages: Any = value.get("messages")
     if "messages" not in value:
         known = _MESSAGE
         messages = {name: value[name] for name in ("role", "content", "name", "timestamp", "id") if name in value}

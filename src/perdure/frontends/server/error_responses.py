@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -96,7 +97,7 @@ _CHOICE = re.compile(r"(?:str|int|float|bool|bytes|date|datetime|dict|list|tuple
 """How pydantic names one of the types that a field may have."""
 
 
-def _all_told(problems: list[Any]) -> list[str]:
+def _all_told(problems: Sequence[Any]) -> list[str]:
     """Describe problems; those with the types that one field may have as one."""
     told: dict[str, list[str]] = {}
     for problem in problems:
