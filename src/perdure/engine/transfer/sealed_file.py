@@ -141,7 +141,7 @@ def _lines(place: Path) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise _foreign(place) from error
     except OSError as error:
-        raise PerdureError(f"{place.name} cannot be read: {error.strerror or type(error).__name__}") from error
+        raise PerdureError(f"{place.name or place} cannot be read: {error.strerror or type(error).__name__}") from error
 
 
 def _check_head(place: Path, line: str) -> None:
