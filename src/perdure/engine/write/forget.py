@@ -136,7 +136,9 @@ class Forget:
                 found.reasons.setdefault(point.id, "message")
             if found.episodes and isinstance(self._kernel.store, FileStore):  # tombstones of messages
                 of_these = Condition("version_of", "in", tuple(found.episodes))
-                found.rows.update((row.id, row) for row in await self._rows(all_of(eq("kind", "messages"), of_these)))
+                for row in await self._rows(all_of(eq("kind", "messages"), of_these)):
+                    found.rows[row.id] = row
+                    found.reasons.setdefault(_memory_of(row), "message")
         return found
 
     async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
@@ -335,14 +337,15 @@ class Forget:
         if dry_run and request.erase:
             places += await self._in_backups(found, request, dry_run=True)
         results = live or [MemoryItem.from_payload(point.payload) for point in found.rows.values()]
-        unsourced = [MemoryItem.from_payload(row.payload) for row in await self._without_sources(found, request)]
+        bare = await self._without_sources(found, request) if request.erase else []
+        unsourced = [MemoryItem.from_payload(row.payload) for row in bare]
         return ErasureReport(
             results,
             places,
             dry_run=dry_run,
             erase=request.erase,
             reasons={item.id: found.reasons[item.version_of or item.id] for item in results},
-            unsourced=[item for item in unsourced if item.state == LIVE] if request.erase else [],
+            unsourced=[item for item in unsourced if item.state == LIVE],
         )
 
     async def _in_backups(self, found: _Found, request: ForgetRequest, *, dry_run: bool) -> list[ErasedPlace]:
