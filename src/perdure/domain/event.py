@@ -269,6 +269,11 @@ class ErasureReport(Answer):
     places: list[ErasedPlace]
     dry_run: bool = False
     erase: bool = True
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why each of `results` goes, by its id: `matched` the request; `value`, an older or newer value of a match;
+    `sentence`, read out of a sentence that matches; `merged` with a match; `derived` from one; `message` of one."""
+    unsourced: list[MemoryItem] = field(default_factory=list)
+    """Memories that stay, and lose a message on which they rest, because it goes."""
 
     @property
     def pending(self) -> bool:

@@ -22,6 +22,7 @@ from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.consistency import missing_episodes, rift_between
 from perdure.engine.maintenance.last_events import history_pages, last_word, moment_of
+from perdure.engine.transfer.backup_erasure import erase_from_backups
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
@@ -332,6 +333,16 @@ class Repairer:
                     events += sum(event.event != "NONE" for event in result.results)
         if read:
             self.done.append(f"read {read} messages that had waited: {events} memories changed")
+
+    async def erase_from_backups(self) -> None:
+        """Erase from backups what could not be erased when it was forgotten."""
+        place = await erase_from_backups(self._kernel, (), (), dry_run=False)
+        if place is None:
+            return
+        if place.count:
+            self.done.append(f"erased what was forgotten from backups: {place.count} lines")
+        if place.note:
+            self.failed.append(place.note)
 
     async def _still_wait(self, call: Sequence[Episode]) -> bool:
         """Whether extraction failed again, so that the messages go on waiting."""
