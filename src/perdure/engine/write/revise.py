@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError, PerdureError
-from perdure.domain.event import AddResult, Change, MemoryEvent
+from perdure.domain.event import AddResult, Change, HistoryRecord, MemoryEvent
 from perdure.domain.filter import And, all_of, eq
+from perdure.domain.maintenance import MERGE
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import guarded, shielded
@@ -23,6 +25,7 @@ from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
+UNDO = "undo"  # the actor of its events
 PAGE = 500  # memories read at a time when a whole scope is processed
 
 
@@ -131,7 +134,8 @@ class Revise:
     async def undo(self, event_id: str, walls: Scope = UNRESTRICTED) -> AddResult:
         """Revert one event by its inverse; ConflictError if a later event built on it.
 
-        Nothing happens if it has been reverted already.
+        Nothing happens if it has been reverted already. A merge is reverted whole: the merged memory goes and its
+        originals come back, those excepted that were changed since, which stay as they are.
         """
         kernel = self._kernel
         scope = (await kernel.event(event_id))[0].item.scope
@@ -144,15 +148,59 @@ class Revise:
                 return self._result(Batch(kernel.clock))
             if later:
                 raise ConflictError(
-                    f"event {event_id} cannot be undone: event {later[0].id} changed the same memory after it;"
-                    f" undo that one first"
+                    f"event {event_id} cannot be undone: {await self._what_followed(later[0])}; undo that one first"
                 )
             batch = Batch(kernel.clock)
-            taken_back = _TakenBack(change, change.item.id, dict.fromkeys(change.hides, change.event == "DELETE"))
-            await self._leave_hidden([taken_back], scope)
-            await self._restore(batch, taken_back, actor="undo", reason=f"takes back {change.id}", undoes=change.id)
+            lines = {
+                part.id: _TakenBack(part, part.item.id, dict.fromkeys(part.hides, part.event == "DELETE"))
+                for part in (change, *await self._rest_of_merge(change))
+            }
+            await self._leave_hidden(lines.values(), scope)
+            into = change.memory_id if change.event == "DELETE" else None
+            for id, line in lines.items():
+                reason = f"takes back {change.id}"  # of each part: an undo of this undo finds them all by it
+                await self._restore(batch, line, actor=UNDO, reason=reason, undoes=id, replaced_by=into)
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
+
+    async def _what_followed(self, later: HistoryRecord) -> str:
+        """Say which later event changed a memory; for a merge, the event whose undo reverts the whole of it."""
+        deleted: Change | None = None
+        if later.actor == MERGE and later.event == "DELETE":
+            with suppress(ConflictError):  # imported without its change
+                deleted = (await self._kernel.event(later.id))[0]
+        into = None if deleted is None or deleted.keep is None else deleted.keep.replaced_by
+        for record in [] if into is None else await self._kernel.history(into):
+            if record.memory_id == into and record.actor == MERGE and record.event == "ADD":
+                return f"event {record.id} merged the same memory into another after it"
+        return f"event {later.id} changed the same memory after it"
+
+    async def _rest_of_merge(self, change: Change) -> list[Change]:
+        """Return what a merge, or the undo of one, did to the originals, unless they were changed since.
+
+        `change` is what the same act did to the merged memory. ConflictError if the text of an original was erased.
+        """
+        kernel, merged = self._kernel, change.item
+        is_merge = change.actor == MERGE and change.event == "ADD"
+        found: list[Change] = []
+        for id in merged.derived_from if is_merge or change.actor == UNDO else ():
+            for record in await kernel.history(id):
+                of_merge = is_merge and record.actor == MERGE and record.event == "DELETE"
+                of_undo = not is_merge and record.actor == UNDO and record.reason == change.reason
+                if record.memory_id != id or not (of_merge or of_undo):
+                    continue
+                try:
+                    part, sequence = await kernel.event(record.id)
+                except ConflictError as error:
+                    error.amend(
+                        f"it was merged into memory {merged.id}: undo the deletion of each of the others that is to"
+                        f" come back, and delete that memory"
+                    )
+                    raise
+                of_another = is_merge and part.keep is not None and part.keep.replaced_by != merged.id
+                if not of_another and not await kernel.later_events(part, sequence):
+                    found.append(part)
+        return found
 
     @guarded
     async def rollback(self, scope: Scope, to: datetime) -> AddResult:
@@ -200,7 +248,14 @@ class Revise:
                 line.hidden.pop(id, None)
 
     async def _restore(
-        self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
+        self,
+        batch: Batch,
+        taken_back: _TakenBack,
+        *,
+        actor: str,
+        reason: str,
+        undoes: str | None = None,
+        replaced_by: str | None = None,
     ) -> None:
         """Restore a memory's earlier state (or its absence) from its current state."""
         target, standing = taken_back.first.before, await self._point(taken_back.id)
@@ -208,7 +263,9 @@ class Revise:
         old = None if standing is None else standing.vector
         if now is not None and target is None:
             hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
-            batch.remove(now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
+            batch.remove(
+                now, old, actor=actor, reason=reason, undoes=undoes, hides=hides, replaced_by=replaced_by
+            )
         elif now is None and target is not None:
             vector = await self._kernel.embedding.query(target.memory)
             shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
