@@ -101,9 +101,7 @@ def merged_twice(store: MemoryStore) -> tuple[str, str]:
 @pytest.mark.covers("V69")
 @pytest.mark.parametrize("updates", ["in_place", "supersede"])
 @pytest.mark.parametrize("provider", ["sqlite", "memory", "markdown"])
-def test_one_undo_takes_back_a_merge_and_another_makes_it_again(
-    open_memory: Open, provider: str, updates: str
-) -> None:
+def test_one_undo_takes_back_a_merge_and_another_makes_it_again(open_memory: Open, provider: str, updates: str) -> None:
     memory = open_memory(embedder={"provider": "hashed"}, vector_store={"provider": provider}, updates=updates)
     store = MemoryStore(memory)
     stored = keep(store)

@@ -263,9 +263,7 @@ class Revise:
         old = None if standing is None else standing.vector
         if now is not None and target is None:
             hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
-            batch.remove(
-                now, old, actor=actor, reason=reason, undoes=undoes, hides=hides, replaced_by=replaced_by
-            )
+            batch.remove(now, old, actor=actor, reason=reason, undoes=undoes, hides=hides, replaced_by=replaced_by)
         elif now is None and target is not None:
             vector = await self._kernel.embedding.query(target.memory)
             shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
