@@ -51,6 +51,8 @@ class Absorbed:
     removed: list[str] = field(default_factory=list)
     moved: list[str] = field(default_factory=list)
     """Files of these stand elsewhere, and say what they said."""
+    forgotten: list[str] = field(default_factory=list)
+    """Memories of which git brought files back although they had been forgotten; they are erased again."""
     problems: list[Problem] = field(default_factory=list)
 
     @property

@@ -92,6 +92,9 @@ class FileObserver(Protocol):
     def note(self, changes: Sequence[Change]) -> None:
         """Note that these changes were made."""
 
+    async def forget_again(self, ids: Sequence[str]) -> None:
+        """Erase forgotten memories whose files another version of the files brought back."""
+
     async def state_at(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
         """Return a scope's memories at a time, by the versions of the files; empty without versions."""
 

@@ -53,8 +53,8 @@ async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, abo
     insight becomes a memory of type `reflective` in this scope, which names its sources in `derived_from` and is
     forgotten with them. Its id is derived from its content, so running again updates it; an insight that no longer
     holds is removed. A lesson that already is a memory of that type is not stored twice. An insight that somebody
-    reworded stays as it is, and one that somebody deleted, undid or merged stays away. `about` limits the returned insights to those with one of its words, in themselves or in their memories;
-    all are stored.
+    reworded stays as it is, and one that somebody deleted, undid or merged stays away. `about` limits the returned
+    insights to those with one of its words, in themselves or in their memories; all are stored.
     """
     items = await _facts(kernel, scope)
     reflected = Reflected()
