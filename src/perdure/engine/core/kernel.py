@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from perdure.backends.rerankers.base import Reranker
     from perdure.backends.vector_stores.base import Vector, VectorStore
     from perdure.domain.clock import Clock
-    from perdure.domain.errors import (
-        NoCollectionError,
-    )
+    from perdure.domain.errors import NoCollectionError
     from perdure.domain.event import Change, Episode, HistoryRecord
     from perdure.domain.job import Job
     from perdure.domain.memory import MemoryItem
