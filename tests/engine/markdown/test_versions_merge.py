@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Memory
+from perdure import Memory, MemoryStore
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from tests.backends.git.folders import git
 from tests.engine.markdown.memories import ANA, commits, events, files, findings, found, opened, settled, texts, until
@@ -134,6 +134,21 @@ def test_a_file_of_a_forgotten_memory_that_somebody_puts_back_counts(path: Path)
     git(path, "checkout", "-q", "main", "--", name)
     with opened(path) as memory:
         assert CAT in texts(memory)
+
+
+def test_undo_reaches_over_a_switch_to_another_branch_and_back(path: Path) -> None:
+    with opened(path) as memory:
+        ids = [memory.add(text, infer=False, **ANA).results[0].id for text in ("Rent is $900", "Rent is $1,000")]
+        memory.versions.branch("side")
+        (dog,) = memory.add("I have a dog named Rex", **ANA).results
+        merged = MemoryStore(memory).consolidate(ids)
+        for _ in range(2):
+            memory.versions.branch("main")
+            memory.versions.branch("side")
+        memory.undo(memory.history(merged.id)[0].id)
+        agree(memory, path, "Rent is $1,000", "Rent is $900", "User has a dog named Rex")
+        memory.undo(str(dog.event_id))
+        agree(memory, path, "Rent is $1,000", "Rent is $900")
 
 
 def test_both_sides_learn_and_the_merge_has_it_all(path: Path) -> None:

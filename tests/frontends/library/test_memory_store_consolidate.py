@@ -133,6 +133,18 @@ def test_what_became_of_an_original_since_stays_so(store: MemoryStore, quick: Me
 
 
 @pytest.mark.covers("V69")
+def test_a_merge_is_not_taken_back_if_nothing_would_be_left(store: MemoryStore, quick: Memory) -> None:
+    stored = keep(store)
+    merged = store.consolidate([memory.id for memory in stored])
+    for memory in stored:
+        quick.undo(quick.history(memory.id)[-1].id)
+        quick.delete(memory.id)
+    with pytest.raises(ConflictError, match="nothing would be left; delete memory"):
+        quick.undo(quick.history(merged.id)[0].id)
+    assert texts(store) == [MERGED]
+
+
+@pytest.mark.covers("V69")
 def test_of_two_merges_the_last_is_taken_back_first(store: MemoryStore, quick: Memory) -> None:
     first, second = merged_twice(store)
     with pytest.raises(ConflictError, match=f"event {quick.history(second)[0].id} merged the same memory"):

@@ -174,24 +174,6 @@ class HistoryQueries:
             raise ConflictError(f"event {event_id} cannot be undone: {why}", code="erased" if record.erased else None)
         return change, record.sequence
 
-    async def later_events(self, change: Change, sequence: int) -> list[HistoryRecord]:
-        """Return later changes of the same memory or its line that still hold, newest first.
-
-        An event and the one that undid it are both left out; what undid this event or an earlier one is not.
-        """
-        later = [record for record in await self.history(change.memory_id) if record.sequence > sequence]
-        ids = {record.id for record in later}
-        standing: list[HistoryRecord] = []
-        taken_back: set[str] = set()
-        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
-            if record.id in taken_back:
-                continue
-            if record.undoes in ids:
-                taken_back.add(record.undoes)
-            else:
-                standing.append(record)
-        return standing
-
     async def events_since(self, scope: Scope, moment: str) -> list[Change]:
         """Return the changes of a scope after a clock time, newest first."""
         return await self._require_ledger().events_since(scope, moment)

@@ -143,7 +143,7 @@ class Revise:
             raise NotFoundError(f"there is no event with the id {event_id!r}")
         async with kernel.lock(scope):
             change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
-            later = await kernel.later_events(change, sequence)
+            later = await self._later(change, sequence)
             if any(record.undoes == change.id for record in later):
                 return self._result(Batch(kernel.clock))
             if later:
@@ -163,6 +163,27 @@ class Revise:
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
 
+    async def _later(self, change: Change, sequence: int) -> list[HistoryRecord]:
+        """Return later changes of the same memory or its line that still hold, newest first.
+
+        An event and the one that undid it are both left out; what undid this event or an earlier one is not. So are
+        the two of a memory in files that left with a branch and came back with it, or came and left again.
+        """
+        later = [record for record in await self._kernel.history(change.memory_id) if record.sequence > sequence]
+        ids = {record.id for record in later}
+        standing: list[HistoryRecord] = []
+        taken_back: set[str] = set()
+        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
+            if record.id in taken_back:
+                continue
+            if record.undoes in ids:
+                taken_back.add(record.undoes)
+            elif standing and _went_and_came(record, standing[-1]):
+                standing.pop()
+            else:
+                standing.append(record)
+        return standing
+
     async def _what_followed(self, later: HistoryRecord) -> str:
         """Say which later event changed a memory; for a merge, the event whose undo reverts the whole of it."""
         deleted: Change | None = None
@@ -178,13 +199,17 @@ class Revise:
     async def _rest_of_merge(self, change: Change) -> list[Change]:
         """Return what a merge, or the undo of one, did to the originals, unless they were changed since.
 
-        `change` is what the same act did to the merged memory. ConflictError if the text of an original was erased.
+        `change` is what the same act did to the merged memory. ConflictError if the text of an original was erased, or
+        if none of them would be left.
         """
         kernel, merged = self._kernel, change.item
         is_merge = change.actor == MERGE and change.event == "ADD"
         found: list[Change] = []
+        stands = not is_merge
         for id in merged.derived_from if is_merge or change.actor == UNDO else ():
-            for record in await kernel.history(id):
+            records = await kernel.history(id)
+            stands = stands or (bool(records) and not records[-1].is_deleted)
+            for record in records:
                 of_merge = is_merge and record.actor == MERGE and record.event == "DELETE"
                 of_undo = not is_merge and record.actor == UNDO and record.reason == change.reason
                 if record.memory_id != id or not (of_merge or of_undo):
@@ -198,8 +223,13 @@ class Revise:
                     )
                     raise
                 of_another = is_merge and part.keep is not None and part.keep.replaced_by != merged.id
-                if not of_another and not await kernel.later_events(part, sequence):
+                if not of_another and not await self._later(part, sequence):
                     found.append(part)
+        if not (found or stands):
+            raise ConflictError(
+                f"event {change.id} cannot be undone: all that it merged was deleted otherwise since, and nothing would"
+                f" be left; delete memory {merged.id} if it is to go"
+            )
         return found
 
     @guarded
@@ -296,3 +326,11 @@ def _says_the_same(now: MemoryItem, target: MemoryItem) -> bool:
         access_count=now.access_count,
         last_accessed_at=now.last_accessed_at,
     )
+
+
+def _went_and_came(earlier: HistoryRecord, later: HistoryRecord) -> bool:
+    """Whether a memory's file went and came back, or came and went, with one text: as by switching branches."""
+    by_files = earlier.actor == later.actor == FROM_FILES and earlier.memory_id == later.memory_id
+    if not by_files or earlier.erased or {earlier.event, later.event} != {"ADD", "DELETE"}:
+        return False
+    return (earlier.new_value or earlier.old_value) == (later.new_value or later.old_value)
