@@ -20,7 +20,7 @@ from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import UNRESTRICTED, reaches, visible
 from perdure.engine.core.batch import Batch, edit, messages_of
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import cut_from, kept_hidden, live_row, summaries_of
+from perdure.engine.core.lookup import cut_from, derived_from, kept_hidden, live_row, summaries_of
 from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
@@ -135,13 +135,15 @@ class Revise:
         """Revert one event by its inverse; ConflictError if a later event built on it.
 
         Nothing happens if it has been reverted already. A merge is reverted whole: the merged memory goes and its
-        originals come back, those excepted that were changed since, which stay as they are.
+        originals come back, those excepted that were changed since, which stay as they are. A deleted document comes
+        back with its fragments.
         """
         kernel = self._kernel
-        scope = (await kernel.event(event_id))[0].item.scope
+        item = (await kernel.event(event_id))[0].item
+        scope = item.scope
         if not reaches(walls, scope):
             raise NotFoundError(f"there is no event with the id {event_id!r}")
-        async with kernel.lock(scope):
+        async with kernel.lock(walls if item.meta_type == "document" else scope):  # its fragments are in any room
             change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
             later = await self._later(change, sequence)
             if any(record.undoes == change.id for record in later):
@@ -153,7 +155,11 @@ class Revise:
             batch = Batch(kernel.clock)
             lines = {
                 part.id: _TakenBack(part, part.item.id, dict.fromkeys(part.hides, part.event == "DELETE"))
-                for part in (change, *await self._rest_of_merge(change))
+                for part in (
+                    change,
+                    *await self._rest_of_merge(change),
+                    *await self._rest_of_deletion(change, sequence, walls),
+                )
             }
             await self._leave_hidden(lines.values(), scope)
             into = change.memory_id if change.event == "DELETE" else None
@@ -230,6 +236,22 @@ class Revise:
                 f"event {change.id} cannot be undone: all that it merged was deleted otherwise since, and nothing would"
                 f" be left; delete memory {merged.id} if it is to go"
             )
+        return found
+
+    async def _rest_of_deletion(self, change: Change, sequence: int, walls: Scope) -> list[Change]:
+        """Return what a document's deletion, or the undo of one, did to its fragments, unless they changed since."""
+        kernel, document = self._kernel, change.item
+        if document.meta_type != "document" or not (change.event == "DELETE" or change.actor == UNDO):
+            return []
+        rows = await derived_from(kernel, [document.id], [document.scope], walls)
+        how = (UNDO, change.reason) if change.actor == UNDO else (change.actor, "derived")
+        found: list[Change] = []
+        for id in dict.fromkeys(str(row.payload.get("version_of", row.id)) for row in rows):
+            for record in await kernel.history(id):
+                if record.sequence > sequence and (record.actor, record.reason) == how:
+                    part, moment = await kernel.event(record.id)
+                    if not await self._later(part, moment):
+                        found.append(part)
         return found
 
     @guarded
