@@ -151,6 +151,21 @@ def test_undo_reaches_over_a_switch_to_another_branch_and_back(path: Path) -> No
         agree(memory, path, "Rent is $1,000", "Rent is $900")
 
 
+def test_a_file_that_is_no_memory_stops_no_switch_and_no_merge(path: Path) -> None:
+    with opened(path) as memory:
+        memory.add("I live in Oslo", **ANA)
+        settled(memory)
+        (file,) = path.glob("entries/*/facts/*.md")
+        file.with_name("own.md").write_text("a note of my own\n")
+        assert memory.versions.branch("side").outcome == "made"
+        memory.add("I have a dog named Rex", **ANA)
+        assert memory.versions.branch("main").outcome == "switched"
+        assert memory.versions.merge("side").outcome == "forwarded"
+        assert texts(memory) == ["User has a dog named Rex", "User lives in Oslo"]
+        (finding,) = findings(memory)
+        assert "own.md" in finding.sentence
+
+
 def test_both_sides_learn_and_the_merge_has_it_all(path: Path) -> None:
     with opened(path) as memory:
         memory.add("I live in Oslo", **ANA)

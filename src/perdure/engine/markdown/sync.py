@@ -86,6 +86,7 @@ async def sync_files(kernel: Kernel, paths: Collection[Path] | None = None, *, b
             logger.warning("git brought forgotten memories back, which were erased again: %d", len(brought))
     result = absorbed(found)
     result.problems += refused
+    result.refused = len(refused)
     result.forgotten = brought
     if result.rows:
         logger.info(

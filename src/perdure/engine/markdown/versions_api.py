@@ -412,9 +412,11 @@ class FileVersions:
     async def _landed(self) -> set[str]:
         """Update index and history from the files, which have their final state; return what is erased once more."""
         absorbed = await sync_files(self._kernel, bury=False)
-        unread = sum(not (problem.read or problem.holds) for problem in absorbed.problems)
-        if unread:
-            raise ConflictError(f"{unread} files could not be taken in: see perdure doctor")
+        if absorbed.refused:  # a file that is no memory's, or a copy, is no reason: it is left alone
+            raise ConflictError(
+                f"the files are switched or merged, but {absorbed.refused} of them could not be taken in: see perdure"
+                f" doctor"
+            )
         if absorbed.forgotten:
             await self._versioning.commit()
         return set(absorbed.forgotten)
