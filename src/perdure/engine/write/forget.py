@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import derived_from, retellings, scan_episodes, taken_in_by
+from perdure.engine.core.lookup import AT_A_TIME, derived_from, retellings, scan_episodes, taken_in_by
 from perdure.engine.core.rows import version_of
 from perdure.engine.graph.erase import GraphErasure, with_status
 from perdure.engine.maintenance.last_events import history_pages
@@ -75,6 +75,23 @@ class Forget:
             report = await self._report(found, request, walls, dry_run=False)
             return await shielded(self._forget(found, request, walls, report))
 
+    async def again(self, ids: Sequence[str]) -> None:
+        """Erase these memories, which were forgotten before, on a kernel whose backends are open.
+
+        A later memory that replaced one of them elsewhere stays: it has not been forgotten.
+        """
+        found, request = _Found(), ForgetRequest(scope=Scope(), id=ids[0])
+        async with self._kernel.lock(Scope()):
+            for start in range(0, len(ids), AT_A_TIME):
+                some = tuple(ids[start : start + AT_A_TIME])
+                of_these = Or((Condition("id", "in", some), Condition("version_of", "in", some)))
+                self._note(found, await self._rows(of_these), "matched")
+            await self._note_retellings(found)
+            await self._note_derived(found, request)
+            await self._note_messages(found)
+            report = await self._report(found, request, Scope(), dry_run=False)
+            await shielded(self._forget(found, request, Scope(), report))
+
     async def _forget(
         self, found: _Found, request: ForgetRequest, walls: Scope, report: ErasureReport
     ) -> ErasureReport:
@@ -130,6 +147,11 @@ class Forget:
         if self._kernel.ledger is not None:
             await self._find_in_ledger(found, request, self._kernel.ledger)
         await self._note_derived(found, request)
+        await self._note_messages(found)
+        return found
+
+    async def _note_messages(self, found: _Found) -> None:
+        """Note the rows of the noted messages, if messages are searched."""
         if self._kernel.config.searches_messages:
             for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
                 found.rows[point.id] = point
@@ -139,7 +161,6 @@ class Forget:
                 for row in await self._rows(all_of(eq("kind", "messages"), of_these)):
                     found.rows[row.id] = row
                     found.reasons.setdefault(_memory_of(row), "message")
-        return found
 
     async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories that match the query; deleted ones too, which `as_of` and `history` still show.

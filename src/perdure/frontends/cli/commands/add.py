@@ -111,7 +111,7 @@ def undo(
     """Undo one event: an addition, a correction or a deletion.
 
     What was forgotten with `perdure forget` cannot come back. If a later event changed the same memory, undo that one
-    first.
+    first. Undoing the addition of a merged memory brings its originals back; undoing an undo reverses it.
 
     Example: perdure undo 9d2c4f60-5b1e-4c8e-8a57-6f0d1c2b3a49
     """
