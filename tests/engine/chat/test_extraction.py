@@ -69,7 +69,7 @@ def test_a_model_reads_the_latest_user_message_only(tmp_path: Path) -> None:
 def test_at_most_three_facts_of_a_message(tmp_path: Path) -> None:
     texts = [f"User has pet {name}" for name in ("Tom", "Kit", "Rex", "Bo", "Su")]
     llm = scripted([facts(*texts)])
-    found, _ = ask("So many pets", folder=tmp_path, llm=llm, settings=PLAIN)
+    found, _ = ask("So many pets: Tom, Kit, Rex, Bo, Su", folder=tmp_path, llm=llm, settings=PLAIN)
     assert found == texts[:3]
     rules, _ = ask(
         "I live in Lisbon. I have a dog named Rex. My wife is Anne. I work at Nokia. I love tea.",
@@ -241,7 +241,7 @@ def test_a_fact_has_the_type_that_the_model_says(tmp_path: Path) -> None:
     }
 
     async def work(opened: World) -> None:
-        await opened.say(talk(dialect="responses"), ["So much to tell"])
+        await opened.say(talk(dialect="responses"), ["So much to tell: of Hawaii in May, for $10,000"])
         await opened.settle()
         assert [row.type for row in await opened.rows()] == ["semantic", "procedural", "episodic", "semantic"]
         assert {row.source for row in await opened.rows()} == {"conversation"}
@@ -292,7 +292,7 @@ def test_the_bands_decide_what_the_curator_would_add(
     """With `append` the curator adds everything, so that the bands alone speak."""
 
     async def work(opened: World) -> None:
-        await opened.say(talk(dialect="responses"), ["One thing", "Another thing"])
+        await opened.say(talk(dialect="responses"), [first[0], second[0]])
         await opened.settle()
         assert [row.memory for row in await opened.rows()] == stand
 
@@ -305,9 +305,9 @@ def test_the_bands_decide_what_the_curator_would_add(
 @pytest.mark.usefixtures("loaded_model")
 def test_another_users_memory_stays(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
-        await opened.say(talk(dialect="responses"), ["One thing"])
+        await opened.say(talk(dialect="responses"), ["Hawaii for $10,000"])
         await opened.settle()
-        await opened.say(talk(dialect="responses", scope=Scope(user_id="bob")), ["Another thing"])
+        await opened.say(talk(dialect="responses", scope=Scope(user_id="bob")), ["Hawaii for $12,000"])
         await opened.settle()
         assert await opened.facts() == ["User's budget for Hawaii is $10,000"]
         assert await opened.facts(Scope(user_id="bob")) == ["User's budget for Hawaii is $12,000"]
