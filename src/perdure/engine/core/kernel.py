@@ -146,7 +146,8 @@ class HistoryQueries:
             return None
         loaded = json.loads(text)
         events = [MemoryEvent(**event) for event in loaded["results"]]
-        return AddResult(events, loaded["warnings"], self.bare, notes=loaded.get("notes", 0))
+        counts = {name: loaded.get(name, 0) for name in ("notes", "waiting")}
+        return AddResult(events, loaded["warnings"], self.bare, **counts)
 
     async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
         """Return the last messages before a time in a scope; none without a ledger."""
@@ -583,7 +584,8 @@ class Kernel(HistoryQueries):
 
 def _dump(result: AddResult) -> str:
     events = [event.model_dump() for event in result.results]
-    return json.dumps({"results": events, "warnings": result.warnings, "notes": result.notes})
+    counts = {"notes": result.notes, "waiting": result.waiting}
+    return json.dumps({"results": events, "warnings": result.warnings, **counts})
 
 
 _ALL: weakref.WeakSet[Kernel] = weakref.WeakSet()

@@ -222,13 +222,13 @@ class WritePath:
         request = ReadRequest(messages=messages, now=max(moments, default=now), answers=answers, whole=True)
         reading = await self._kernel.curator.read(request)
         if reading.unread:
-            return AddResult([], reading.warnings)
+            return AddResult([], reading.warnings, waiting=len(episodes))
         sourced = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
             for fact in await with_provenance(self._kernel, messages, reading.facts, scope)
         ]
         context, ids = FactContext(scope=scope, metadata={}, actor="repair"), [episode.id for episode in episodes]
-        return await self._reconcile(sourced, context, None, pending=ids, read=ids)
+        return await self._reconcile(sourced, context, None, pending=ids, read=ids, warnings=reading.warnings)
 
     async def _store_as_said(
         self,
@@ -341,7 +341,9 @@ class WritePath:
             await self._decide(plan, sourced, banded)
             for item, told in endings:
                 await plan.end(told, item)
-            result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
+            waiting = len(pending) if embedded.failed else sum(episode.pending for episode in episodes)
+            waiting = 0 if kernel.ledger is None or kernel.config.episodes == "off" else waiting
+            result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes, waiting=waiting)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
             unmet = _unmet(sourced, plan) if kernel.config.searches_messages else set[str]()
             late = await kernel.commit(
