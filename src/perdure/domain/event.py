@@ -181,7 +181,7 @@ class AddResult(Answer):
     notes: int = 0
     """Number of sentences that were kept as they were said, because no fact says them."""
     waiting: int = 0
-    """Number of messages that are kept and wait to be read, because the model or the embedder failed."""
+    """Number of messages that are kept and wait to be read: the model or the embedder failed, or is asked later."""
 
     def model_dump(self) -> Any:
         """Return `{"results": [...]}`, with warnings, notes, waiting messages and usage of models if there are any."""
