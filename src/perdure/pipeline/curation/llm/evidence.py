@@ -59,6 +59,10 @@ def holds_quote(content: str, quote: str) -> bool:
 
 _PIECE = Pattern(r"(?P<number>\d+(?:[.,]\d+)*)(?P<scale>(?:k|m|mio|bn|tsd)\b)?|(?P<word>[^\W\d_]+)")
 _APART = Pattern(r"(?<!\d)\d{1,3}(?:[ '\u2019\u00a0\u202f]\d{3})+(?!\d)")
+_HAN_NUMBER = Pattern(
+    "[\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u842c\u4e24\u5169]+"
+)
+_TWO: Final = {"\u4e24": 2, "\u5169": 2}
 _SCALES: Final = {"k": 1_000, "tsd": 1_000, "m": 1_000_000, "mio": 1_000_000, "bn": 1_000_000_000}
 _JOINTS: Final = frozenset({"and", "und", "y", "e", "et"})
 _COMPOUND: Final = ("tausend", "hundert")
@@ -120,7 +124,7 @@ def _written(value: float) -> str:
 
 def numbers_said(text: str) -> set[str]:
     """Every number that a folded text says, in digits or words, each by its readings."""
-    said = {_bare(re.sub(r"\D", "", found)) for found in _APART.findall(text)}
+    said = {_bare(re.sub(r"\D", "", found)) for found in _APART.findall(text)} | _han_numbers(text)
     run: list[float] = []
     run_has_digits = False
     for piece in _PIECE.finditer(text):
@@ -134,6 +138,22 @@ def numbers_said(text: str) -> set[str]:
         run_has_digits = bool(piece["number"])
         run = [*(run if goes_on else ()), values[0]][-_LONGEST_RUN:] if values else []
         said.update(_written(value) for value in _totals(run))
+    return said
+
+
+def _han_numbers(text: str) -> set[str]:
+    """The numbers that Chinese and Japanese write in characters: "\u4e8c\u5341\u4e94" is 25."""
+    said: set[str] = set()
+    for run in () if text.isascii() else _HAN_NUMBER.findall(text):
+        total = group = unit = 0
+        for value in (int(_TWO.get(sign) or unicodedata.numeric(sign)) for sign in run):
+            if value < 10:
+                unit = value
+            elif value < 10_000:
+                group, unit = group + max(unit, 1) * value, 0
+            else:
+                total, group, unit = total + max(group + unit, 1) * value, 0, 0
+        said.add(str(total + group + unit))
     return said
 
 
@@ -410,8 +430,9 @@ class Evidence:
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
         """Every folded word that was said or is known."""
-        known = _SIGN.split(fold("\n".join(self._known)))
-        return (self._words | frozenset(known)) - {""}
+        known = self._words.union(_SIGN.split(fold("\n".join(self._known))))
+        mixed = {part for word in known if not word.isalpha() for part in re.findall(r"[^\W\d_]+", word)}
+        return (known | mixed) - {""}  # of "rtx5090" also "rtx"
 
     @cached_property
     def _run_together(self) -> str:
@@ -441,7 +462,9 @@ def _words_of(text: str) -> list[str]:
 
 def _have_common(some: Iterable[str], others: Collection[str]) -> bool:
     """Whether a word of the one is a word of the others, perhaps inflected or misspelt."""
-    return any(one == other or _are_alike(one, other) for one in some for other in others)
+    apart = set(others)
+    asked = list(some)
+    return not apart.isdisjoint(asked) or any(_are_alike(one, other) for one in asked for other in apart)
 
 
 def _is_unspaced_somewhere(text: str) -> bool:
