@@ -146,8 +146,8 @@ class HistoryQueries:
         if text is None:
             return None
         loaded = json.loads(text)
-        events = [MemoryEvent(**event) for event in loaded["results"]]
-        return AddResult(events, loaded["warnings"], self.bare, notes=loaded.get("notes", 0))
+        events = [MemoryEvent(**event) for event in loaded.pop("results")]
+        return AddResult(events, bare=self.bare, **loaded)
 
     async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
         """Return the last messages before a time in a scope; none without a ledger."""
@@ -566,7 +566,8 @@ class Kernel(HistoryQueries):
 
 def _dump(result: AddResult) -> str:
     events = [event.model_dump() for event in result.results]
-    return json.dumps({"results": events, "warnings": result.warnings, "notes": result.notes})
+    told = {"warnings": result.warnings, "notes": result.notes, "waiting": result.waiting}
+    return json.dumps({"results": events, **told})
 
 
 _ALL: weakref.WeakSet[Kernel] = weakref.WeakSet()

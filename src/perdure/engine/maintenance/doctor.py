@@ -112,10 +112,11 @@ class Diagnosis(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Repair(Answer):
-    """What a repair did, and what it could not do, in sentences."""
+    """What a repair did, what it could not do, and what is to be known of what it did, in sentences."""
 
     done: list[str]
     failed: list[str]
+    remarks: list[str] = field(default_factory=list)
 
 
 async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis:
@@ -189,7 +190,7 @@ async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
         await work.look_again(_ids(diagnosis, "graph"))
     if "unembedded" in kinds:
         await work.embed_missing()
-    return Repair(work.done, work.failed)
+    return Repair(work.done, work.failed, work.remarks)
 
 
 def _ids(diagnosis: Diagnosis, *kinds: str) -> set[str]:

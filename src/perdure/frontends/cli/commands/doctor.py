@@ -94,6 +94,8 @@ def _print(diagnosis: Diagnosis, repaired: Repair | None) -> None:
         print_text(f"mended: {sentence}")
     for sentence in repaired.failed if repaired else ():
         note(f"not mended: {sentence}")
+    for sentence in repaired.remarks if repaired else ():
+        note(sentence)
     columns = [Column("kind", whole=True, style="bold"), Column("finding")]
     if diagnosis.findings:
         rows: list[tuple[str, str]] = []
