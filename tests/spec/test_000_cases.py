@@ -392,6 +392,8 @@ def test_default_configuration_works() -> None:
         (lambda memory: memory.search("x", as_of="yesterday", **ALICE), "as_of"),
         (lambda memory: memory.add([{"role": "king", "content": "x"}], **ALICE), "role"),
         (lambda memory: memory.add([{"content": "x"}], **ALICE), "messages[0].role"),
+        (lambda memory: memory.add([{"role": "user"}], **ALICE), "messages[0].content"),
+        (lambda memory: memory.add({"role": "assistant", "tool_calls": []}, **ALICE), "messages[0].content"),
         (lambda memory: memory.add(5, **ALICE), "messages"),
         (lambda memory: memory.add("x", metadata={"user_id": "bob"}, **ALICE), "metadata.user_id"),
         (lambda memory: memory.add("x", metadata={"x": {1, 2}}, **ALICE), "metadata.x"),
@@ -405,4 +407,17 @@ def test_bad_input_names_field_and_value(quick: Memory, call: Any, field: str) -
     with pytest.raises(PerdureError) as caught:
         call(quick)
     assert getattr(caught.value, "field", None) == field
+    assert texts(quick, **ALICE) == ["User likes chess"]
+
+
+def test_a_message_of_tool_calls_may_lack_content(quick: Memory) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    quick.add(
+        [
+            {"role": "user", "content": "I like chess"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+        ],
+        **ALICE,
+    )
     assert texts(quick, **ALICE) == ["User likes chess"]

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from perdure.backends.extras import extra_line
 from perdure.backends.validation import config_error
 from perdure.domain.errors import ConfigError, DependencyError
+from perdure.domain.text.readable import kind_of
 
 SECTIONS: Mapping[str, str] = {
     "vector_stores": "vector_store",
@@ -89,9 +90,7 @@ def build(family: str, name: str, config: Mapping[str, Any]) -> Any:
     provider = load(family, name)
     section = f"{SECTIONS[family]}.config"
     if not isinstance(config, Mapping):
-        raise ConfigError(
-            f"{section} must be a table of settings, not {type(config).__name__}", field=section, value=config
-        )
+        raise ConfigError(f"{section} must be a table of settings, not {kind_of(config)}", field=section, value=config)
     settings_class = getattr(provider, "Settings", None)
     if not (isinstance(settings_class, type) and issubclass(settings_class, BaseModel)):
         raise ConfigError(f"{provider.__qualname__} has no pydantic model named Settings", field=section, value=name)

@@ -180,9 +180,11 @@ class AddResult(Answer):
     usage: Usage = field(default_factory=Usage)
     notes: int = 0
     """Number of sentences that were kept as they were said, because no fact says them."""
+    waiting: int = 0
+    """Number of messages that are kept and wait to be read: the model or the embedder failed, or is asked later."""
 
     def model_dump(self) -> Any:
-        """Return `{"results": [...]}`, with warnings and notes if there are any, and usage if a model was called."""
+        """Return `{"results": [...]}`, with warnings, notes, waiting messages and usage of models if there are any."""
         results = [event.model_dump() for event in self.results]
         if self.bare:
             return results
@@ -193,6 +195,8 @@ class AddResult(Answer):
             dump["usage"] = asdict(self.usage)
         if self.notes:
             dump["notes"] = self.notes
+        if self.waiting:
+            dump["waiting"] = self.waiting
         return dump
 
 
@@ -269,6 +273,11 @@ class ErasureReport(Answer):
     places: list[ErasedPlace]
     dry_run: bool = False
     erase: bool = True
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why each of `results` goes, by its id: `matched` the request; `value`, an older or newer value of a match;
+    `sentence`, read out of a sentence that matches; `merged` with a match; `derived` from one; `message` of one."""
+    unsourced: list[MemoryItem] = field(default_factory=list)
+    """Memories that stay, and lose a message on which they rest, because it goes."""
 
     @property
     def pending(self) -> bool:

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from perdure.domain.memory import Answer
 
-What = Literal["learned", "changed", "deleted", "forgotten", "noted", "summarised", "heard", "unreadable", "mended"]
+What = Literal[
+    "learned", "changed", "deleted", "forgotten", "left", "noted", "summarised", "heard", "unreadable", "mended"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +19,9 @@ class VersionChange(Answer):
     OMITTED_WHEN_EMPTY = ("before", "after", "learned_from")
 
     change: What
-    """`noted`: the text is the same and other data changed; `heard`: a message; `forgotten` ones have no text;
-    `unreadable`: the file is damaged and the memory keeps its text; `mended`: the file can be read again."""
+    """`noted`: the text is the same and other data changed; `heard`: a message; `forgotten` ones have no text; `left`:
+    it is in the first version and not in the second, of another branch; `unreadable`: the file is damaged and the
+    memory keeps its text; `mended`: the file can be read again."""
     line: str
     """The change in words, on one line."""
     id: str

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from perdure.domain.memory import Answer, MemoryItem
 
+MERGE = "consolidate"  # the actor of a merge: it adds the merged memory, and deletes each of its originals
 CONSOLIDATION = "consolidation"  # the `source` of a memory that several were merged into
 REFLECTION = "reflection"  # the `source` of a stored insight
 Pattern = Literal["count", "issue", "approach", "style", "lesson"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.text.readable import check_unicode, invalid
+from perdure.domain.text.readable import check_unicode, invalid, kind_of
 
 # The result of a tool call.
 
@@ -29,6 +29,8 @@ class ToolAnswer:
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 """The roles of a message: mem0's and those of OpenAI's chat format."""
+_IN_PLACE_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
+"""Parts of a message in OpenAI's chat format that may come without a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Message:
             raise invalid("role", f"one of {', '.join(ROLES)}", self.role)
         if not isinstance(self.content, str):
             raise InvalidInputError(
-                f"content must be text, not {type(self.content).__name__}", field="content", value=self.content
+                f"content must be text, not {kind_of(self.content)}", field="content", value=self.content
             )
         check_unicode(self.content, "content")
         for field in ("name", "id"):
@@ -73,7 +75,7 @@ def text_of(content: object) -> str:
         parts = [_part_text(part) for part in content]
         return "\n".join(part for part in parts if part)
     raise InvalidInputError(
-        f"content must be text or a list of parts, not {type(content).__name__}", field="content", value=content
+        f"content must be text or a list of parts, not {kind_of(content)}", field="content", value=content
     )
 
 
@@ -96,6 +98,10 @@ def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Messa
         raise invalid(f"messages[{position}]", "an object with role and content", value, f"messages[{position}]")
     if "role" not in value:
         raise InvalidInputError(f"messages[{position}] has no role", field=f"messages[{position}].role", value=None)
+    if "content" not in value and not any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
+        raise InvalidInputError(
+            f"messages[{position}] has no content", field=f"messages[{position}].content", value=None
+        )
     try:
         return Message(
             role=value["role"],
@@ -118,7 +124,7 @@ def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | 
         return [read_message(value)]
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
         raise InvalidInputError(
-            f"messages must be text, a message or a list of messages, not {type(value).__name__}",
+            f"messages must be text, a message or a list of messages, not {kind_of(value)}",
             field="messages",
             value=value,
         )

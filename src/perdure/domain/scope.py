@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.domain.errors import InvalidInputError, ScopeError
-from perdure.domain.text.readable import check_unicode
+from perdure.domain.text.readable import check_unicode, invalid
 
 SCOPE_FIELDS = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id")
 """Every scope field, in the order in which a store chooses the one to cluster by."""
@@ -34,9 +34,7 @@ class Scope:
             if value is None:
                 continue
             if not isinstance(value, str):
-                raise InvalidInputError(
-                    f"{name} must be text, not {type(value).__name__}: {value!r}", field=name, value=value
-                )
+                raise invalid(name, "text", value)
             if not value or len(value) > MAX_SCOPE_LENGTH or "\x00" in value:
                 raise InvalidInputError(
                     f"{name} must have 1 to {MAX_SCOPE_LENGTH} characters and no NUL, not {value[:80]!r}",

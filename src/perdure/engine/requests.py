@@ -124,6 +124,8 @@ class Addition:
     idempotency_key: str | None = None
     whole: bool = False
     """Whether everything is read for facts, however long: an import has the time, and is not repeated."""
+    later: bool = False
+    """Whether the messages are stored now and wait to be read by `WritePath.extract_pending`, where that can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,6 +197,9 @@ def test_without_an_id_it_is_told_from_the_place_and_stays_the_same() -> None:
             for before, name in zip("abcdefgh", "bcdefghi", strict=True)
         )), "too large", id="laughs"),
         pytest.param(by_hand("a: " + "[" * 300_000), "front matter", id="deep"),
+        pytest.param(by_hand("id: ../../etc"), "id that is no UUID", id="path"),
+        pytest.param(by_hand("id: tea"), "id that is no UUID", id="word"),
+        pytest.param(by_hand("id: 7"), "id that is no UUID", id="number"),
     ],
 )  # fmt: skip
 def test_what_is_no_memory_is_told_in_a_sentence(text: str, sentence: str) -> None:
@@ -216,8 +219,13 @@ def test_a_file_that_somebody_moved_to_the_deleted_ones_is_no_memory() -> None:
 
 
 def test_doubled_keys_count_last_and_are_told() -> None:
-    found = read(by_hand("id: a", "id: b"), PLACE, LATER)
-    assert (found.id, found.notes) == ("b", ["says id twice: the last counts"])
+    found = read(by_hand("id: a", f"id: {ID}"), PLACE, LATER)
+    assert (found.id, found.notes) == (ID, ["says id twice: the last counts"])
+
+
+@pytest.mark.parametrize("spelled", [ID.upper(), f"mem_{ID.replace('-', '')}", f"'{{{ID}}}'"])
+def test_an_id_counts_in_the_spelling_that_commands_look_for(spelled: str) -> None:
+    assert read(by_hand(f"id: {spelled}"), PLACE, LATER).payload["id"] == ID
 
 
 def test_nonsense_in_a_field_is_passed_over_and_told() -> None:

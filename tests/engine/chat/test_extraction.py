@@ -65,11 +65,71 @@ def test_a_model_reads_the_latest_user_message_only(tmp_path: Path) -> None:
     run(work, tmp_path, llm=scripted(rules=[(".", facts())]), settings=PLAIN)
 
 
+SLOW = {"extraction_batch_size": 3, "summaries": False}
+
+
+def told(place: int, *texts: str) -> list[dict[str, Any]]:
+    return [{"text": text, "sources": [place]} for text in texts]
+
+
+@pytest.mark.parametrize("episodes", ["words", "off"])
+def test_a_slow_model_reads_several_turns_of_a_chat_in_one_call(tmp_path: Path, episodes: str) -> None:
+    pets = [f"User has pet {name}" for name in ("Tom", "Kit", "Rex", "Bo", "Su")]
+    answer = {"facts": [*told(0, "User lives in Lisbon"), *told(1, *pets), *told(2, "User plays chess")]}
+
+    async def work(opened: World) -> None:
+        await opened.say(
+            talk(), ["I live in Lisbon", "My pets are Tom, Kit, Rex, Bo, Su"], "A secret of the assistant."
+        )
+        await opened.settle()
+        assert read_calls(opened.llm) == [] and await opened.facts() == []
+        said = [row.memory for row in await opened.rows("messages")]
+        assert episodes == "off" or "I live in Lisbon" in said, "searched before it is read"
+        await opened.say(talk(), ["I play chess"])
+        await opened.settle()
+        assert read_calls(opened.llm) == [
+            "user: I live in Lisbon\nuser: My pets are Tom, Kit, Rex, Bo, Su\nuser: I play chess"
+        ]
+        assert await opened.facts() == ["User lives in Lisbon", *pets[:3], "User plays chess"]
+        if episodes == "words":
+            rows, kept = await opened.rows(), opened.engine.kernel.ledger
+            assert kept is not None
+            sources = await kept.get_episodes([row.sources[0] for row in rows])
+            assert [each.content[:9] for each in sources] == ["I live in", *["My pets a"] * 3, "I play ch"]
+
+    run(work, tmp_path, llm=scripted([answer]), settings=SLOW, episodes=episodes)
+
+
+def test_the_end_of_a_session_reads_in_one_call_what_an_earlier_process_left(tmp_path: Path) -> None:
+    async def earlier(opened: World) -> None:
+        await opened.say(talk(), ["I live in Lisbon", "I play chess"])
+        await opened.settle()
+        assert read_calls(opened.llm) == []
+
+    async def next_one(opened: World) -> None:
+        await opened.remembering.end_session("s1", ANN)
+        assert read_calls(opened.llm)[0] == "user: I live in Lisbon\nuser: I play chess"
+        assert (await opened.facts())[:2] == ["User lives in Lisbon", "User plays chess"]
+
+    run(earlier, tmp_path, llm=scripted([facts()]), settings=SLOW)
+    answer = {"facts": [*told(0, "User lives in Lisbon"), *told(1, "User plays chess")]}
+    run(next_one, tmp_path, llm=scripted(rules=[("You read a conversation", answer), (".", "A talk.")]), settings=SLOW)
+
+
+def test_rules_read_each_turn_of_a_chat_by_the_answer_before_it(tmp_path: Path) -> None:
+    async def work(opened: World) -> None:
+        await opened.say(talk(), ["Hello", "I live in Lisbon", "I work at Nokia"])
+        await opened.settle()
+        assert await opened.facts() == ["User lives in Lisbon", "User works at Nokia"]
+
+    run(work, tmp_path, settings=SLOW)
+
+
 @pytest.mark.covers("K40")
 def test_at_most_three_facts_of_a_message(tmp_path: Path) -> None:
     texts = [f"User has pet {name}" for name in ("Tom", "Kit", "Rex", "Bo", "Su")]
     llm = scripted([facts(*texts)])
-    found, _ = ask("So many pets", folder=tmp_path, llm=llm, settings=PLAIN)
+    found, _ = ask("So many pets: Tom, Kit, Rex, Bo, Su", folder=tmp_path, llm=llm, settings=PLAIN)
     assert found == texts[:3]
     rules, _ = ask(
         "I live in Lisbon. I have a dog named Rex. My wife is Anne. I work at Nokia. I love tea.",
@@ -241,7 +301,7 @@ def test_a_fact_has_the_type_that_the_model_says(tmp_path: Path) -> None:
     }
 
     async def work(opened: World) -> None:
-        await opened.say(talk(dialect="responses"), ["So much to tell"])
+        await opened.say(talk(dialect="responses"), ["So much to tell: of Hawaii in May, for $10,000"])
         await opened.settle()
         assert [row.type for row in await opened.rows()] == ["semantic", "procedural", "episodic", "semantic"]
         assert {row.source for row in await opened.rows()} == {"conversation"}
@@ -292,7 +352,7 @@ def test_the_bands_decide_what_the_curator_would_add(
     """With `append` the curator adds everything, so that the bands alone speak."""
 
     async def work(opened: World) -> None:
-        await opened.say(talk(dialect="responses"), ["One thing", "Another thing"])
+        await opened.say(talk(dialect="responses"), [first[0], second[0]])
         await opened.settle()
         assert [row.memory for row in await opened.rows()] == stand
 
@@ -305,9 +365,9 @@ def test_the_bands_decide_what_the_curator_would_add(
 @pytest.mark.usefixtures("loaded_model")
 def test_another_users_memory_stays(tmp_path: Path) -> None:
     async def work(opened: World) -> None:
-        await opened.say(talk(dialect="responses"), ["One thing"])
+        await opened.say(talk(dialect="responses"), ["Hawaii for $10,000"])
         await opened.settle()
-        await opened.say(talk(dialect="responses", scope=Scope(user_id="bob")), ["Another thing"])
+        await opened.say(talk(dialect="responses", scope=Scope(user_id="bob")), ["Hawaii for $12,000"])
         await opened.settle()
         assert await opened.facts() == ["User's budget for Hawaii is $10,000"]
         assert await opened.facts(Scope(user_id="bob")) == ["User's budget for Hawaii is $12,000"]

@@ -41,7 +41,7 @@ async def read_turns(opened: World) -> int:
 
 @pytest.mark.covers("K41", "V7")
 @pytest.mark.parametrize("failure", ["I cannot help with that.", {"error": "authentication"}], ids=["words", "silence"])
-@pytest.mark.parametrize(("dialect", "every"), [("chat", 1), ("responses", 1), ("responses", 3)])
+@pytest.mark.parametrize(("dialect", "every"), [("chat", 1), ("chat", 3), ("responses", 1), ("responses", 3)])
 def test_a_turn_that_no_model_will_ever_read_keeps_no_other_from_being_read(
     failure: Any, dialect: Dialect, every: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

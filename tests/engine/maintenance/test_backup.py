@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,12 @@ from perdure.domain.scope import Scope
 from perdure.engine.build import build
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
+from perdure.engine.maintenance.doctor import examine, repair
 from perdure.engine.requests import ForgetRequest, Query
 from perdure.engine.transfer import backup_erasure
 from perdure.engine.transfer.backup import BackupReport, backup, restore
 from perdure.engine.transfer.backup_erasure import made_backups
+from perdure.engine.transfer.foreign import ImportOptions, Part, import_parts
 from perdure.engine.transfer.sealed_file import check_sealed
 from tests.engine.transfer.transfers import ANA, BEN, export, load, rifts, run, say
 
@@ -107,6 +111,7 @@ def test_another_embedder_is_refused_unless_the_vectors_are_made_anew(lived: Pat
     backed_up(lived, file)
     with pytest.raises(ConfigError, match="another|of the embedder"):
         restored(tmp_path / "new", file, **other)
+    assert not (tmp_path / "new").exists()
     assert run(tmp_path / "new", found, **other) == []
     assert restored(tmp_path / "new", file, reembed=True, **other).new
     assert export(tmp_path / "new", **other)[1:] == export(lived)[1:]
@@ -159,6 +164,33 @@ def test_a_file_that_is_not_whole_changes_nothing(lived: Path, tmp_path: Path, d
         restored(new, file)
     assert file.name in str(refused.value)
     assert export(new)[1:] == []
+
+
+@pytest.mark.covers("V80")
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_export_is_told_from_a_damaged_backup(lived: Path, tmp_path: Path, packed: bool) -> None:
+    file, text = tmp_path / "some.jsonl", "".join(export(lived)).encode()
+    file.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(InvalidInputError, match="is an export and no backup: `perdure import` reads it"):
+        restored(tmp_path / "new", file)
+    assert not (tmp_path / "new").exists()
+    report = backed_up(lived, tmp_path / "one.jsonl.gz")
+    whole = text_of(Path(report.file)).splitlines(keepends=True)
+    file.write_text("".join(whole[:-1]))
+    with pytest.raises(InvalidInputError, match="damaged backup: it is cut off"):
+        restored(tmp_path / "new", file)
+
+
+@pytest.mark.covers("V80")
+def test_an_import_of_a_backup_says_what_it_is(lived: Path, tmp_path: Path) -> None:
+    backed_up(lived, tmp_path / "one.jsonl.gz")
+    part = Part("one", lambda: iter([gzip.decompress((tmp_path / "one.jsonl.gz").read_bytes())]))
+    report = run(tmp_path / "new", lambda engine: import_parts(engine, [part], ImportOptions()))
+    assert report.refused == 0 and report.new
+    assert [warning for warning in report.warnings if "this is a backup: `perdure restore`" in warning]
+    text = "".join(export(lived)).encode()
+    plain = Part("plain", lambda: iter([text]))
+    assert run(tmp_path / "other", lambda engine: import_parts(engine, [plain], ImportOptions())).warnings == []
 
 
 @pytest.mark.covers("V80")
@@ -312,7 +344,10 @@ def test_backups_that_cannot_be_reached_are_told_of_and_paid_later(lived: Path, 
     report = forgotten(lived, ForgetRequest(scope=BEN))
     (place,) = [place for place in report.places if place.place == "backups"]
     assert place.status == "pending" and report.pending
-    assert "one.jsonl.gz: it lies on" in place.note and "two.jsonl.gz is not where it was written" in place.note
+    assert (
+        "one.jsonl.gz: cannot be rewritten now" in place.note
+        and "two.jsonl.gz is not where it was written" in place.note
+    )
     assert "Miso" in text_of(tmp_path / "drawer" / "one.jsonl.gz")
     (tmp_path / "drawer").rename(tmp_path / "stick")
 
@@ -361,6 +396,111 @@ def test_a_file_of_the_same_name_is_not_taken_for_one_that_cannot_be_reached(liv
     drawer.rename(stick)
     forgotten(lived, ForgetRequest(scope=ANA, query="Miso", threshold=0.2))
     assert "Lisbon" not in text_of(file)
+
+
+def backups_of(report: ErasureReport) -> tuple[str, int, str]:
+    (place,) = [place for place in report.places if place.place == "backups"]
+    return place.status, place.count, place.note
+
+
+@pytest.mark.covers("U4")
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_copied_memory_erases_its_own_backups_and_not_the_originals(
+    lived: Path, tmp_path: Path, is_older: bool
+) -> None:
+    run(lived, lambda engine: backup(engine, scheduled=True))
+    if is_older:  # as it was written before entries said whose they are
+        as_before(lived)
+    copied = tmp_path / "copied"
+    shutil.copytree(lived, copied)
+    (original,), (own,) = (lived / "backups").iterdir(), (copied / "backups").iterdir()
+    whole = original.read_bytes()
+    request = ForgetRequest(scope=ANA, query="Porto Lisbon", threshold=0.2)
+    status, count, note = backups_of(forgotten(copied, replace(request, dry_run=True)))
+    assert (status, note) == ("found", "") and count
+    assert backups_of(forgotten(copied, request)) == ("erased", count, "")
+    assert original.read_bytes() == whole and "Lisbon" not in text_of(own) and "Miso" in text_of(own)
+    run(copied, lambda engine: backup(engine, scheduled=True), upkeep={"backups_kept": 1})
+    assert original.read_bytes() == whole, "nor is it deleted as one of the copy's old ones"
+    assert own not in (copied / "backups").iterdir()
+    assert backups_of(forgotten(lived, request))[0] == "erased" and "Lisbon" not in text_of(original)
+
+
+def as_before(path: Path) -> None:
+    async def strip(engine: Engine) -> None:
+        await engine.kernel.ready()
+        ledger = await engine.kernel.required_ledger()
+        name = backup_erasure.settings_name(engine.kernel, "backups")
+        known = await ledger.settings.get(name)
+        bare = {place: {key: told[key] for key in ("at", "host", "scheduled")} for place, told in known.items()}
+        await ledger.settings.merge(name, dict.fromkeys(known))
+        await ledger.settings.merge(name, bare)
+
+    run(path, strip)
+
+
+@pytest.mark.covers("U4")
+def test_an_originals_backup_elsewhere_is_told_of_and_erased_once_it_is_gone(lived: Path, tmp_path: Path) -> None:
+    away, copied = tmp_path / "stick" / "one.jsonl.gz", tmp_path / "copied"
+    backed_up(lived, away)
+    shutil.copytree(lived, copied)
+    whole = away.read_bytes()
+    status, count, note = backups_of(forgotten(copied, ForgetRequest(scope=ANA, query="Porto Lisbon", threshold=0.2)))
+    assert (status, count) == ("kept", 0)
+    assert note == f"{away} keeps the text: it is of the memory that this one was copied from"
+    assert away.read_bytes() == whole
+    assert run(copied, examine).kinds()["backup"] == 0, "there is nothing to do about it"
+    shutil.rmtree(lived)  # so it was moved
+    assert backups_of(forgotten(copied, ForgetRequest(scope=BEN)))[0] == "erased"
+    assert "Lisbon" not in text_of(away) and "Miso" not in text_of(away)
+
+
+@pytest.mark.covers("U4")
+def test_another_memory_in_the_place_of_one_that_moved_has_no_part_in_its_backups(lived: Path, tmp_path: Path) -> None:
+    away, moved = tmp_path / "stick" / "one.jsonl.gz", tmp_path / "moved"
+    backed_up(lived, away)
+    lived.rename(moved)
+    run(lived, lambda engine: say(engine, "I play the cello.", BEN))
+    run(lived, backup)
+    assert backups_of(forgotten(moved, ForgetRequest(scope=BEN)))[0] == "erased"
+    assert "Miso" not in text_of(away)
+
+
+@pytest.mark.covers("U4")
+def test_the_doctor_lists_erasures_that_wait_and_finishes_them(lived: Path, tmp_path: Path) -> None:
+    stick, drawer = tmp_path / "stick", tmp_path / "drawer"
+    backed_up(lived, stick / "one.jsonl.gz")
+    stick.rename(drawer)
+    forgotten(lived, ForgetRequest(scope=BEN))
+
+    def waiting() -> list[Any]:
+        return [finding for finding in run(lived, examine).findings if finding.kind == "backup"]
+
+    (finding,) = waiting()
+    assert finding.notice and not finding.repairable
+    assert f"{stick / 'one.jsonl.gz'} still holds what was forgotten: its folder is not here now" in finding.sentence
+    drawer.rename(stick)
+    (finding,) = waiting()
+    assert finding.repairable and not finding.notice and "perdure doctor --repair" in finding.sentence
+
+    async def mend(engine: Engine) -> Any:
+        return await repair(engine, await examine(engine))
+
+    assert any("erased what was forgotten from backups" in sentence for sentence in run(lived, mend).done)
+    assert waiting() == [] and "Miso" not in text_of(stick / "one.jsonl.gz")
+
+
+@pytest.mark.covers("U4")
+def test_a_new_backup_finishes_what_waits_in_others(lived: Path, tmp_path: Path) -> None:
+    stick, drawer = tmp_path / "stick", tmp_path / "drawer"
+    backed_up(lived, stick / "one.jsonl.gz")
+    stick.rename(drawer)
+    forgotten(lived, ForgetRequest(scope=BEN))
+    owed = backed_up(lived, tmp_path / "two.jsonl.gz").owed
+    assert owed.startswith("one.jsonl.gz: cannot be rewritten now")
+    drawer.rename(stick)
+    assert backed_up(lived, tmp_path / "two.jsonl.gz").owed == ""
+    assert "Miso" not in text_of(stick / "one.jsonl.gz")
 
 
 @pytest.mark.covers("U4")

@@ -150,6 +150,22 @@ def test_a_slip_deletes_nothing_and_is_told(tmp_path: Path, damage: Callable[[Pa
 
 
 @pytest.mark.covers("A26")
+def test_a_file_with_an_id_that_no_command_takes_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    id = kept(tmp_path)
+    file = only(tmp_path)
+    file.with_name("new.md").write_text("---\nid: ../../etc\n---\nUser keeps bees\n")
+    replace(f"id: {id}", "id: ../../etc")(file)
+    with opened(tmp_path) as memory:
+        assert texts(memory) == [TEA]
+        told = sorted(finding.sentence for finding in findings(memory))
+        assert len(told) == 2 and all("has an id that is no UUID" in each for each in told)
+        assert file.name in told[0] and "its memory stays" in told[0] and "new.md" in told[1]
+    file.with_name("new.md").write_text("---\ncreated_at: 2026-03-01\n---\nUser keeps bees\n")
+    with opened(tmp_path) as memory:
+        assert texts(memory) == ["User keeps bees", TEA]
+
+
+@pytest.mark.covers("A26")
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
 def test_names_and_folders_that_cannot_be_break_no_opening(tmp_path: Path) -> None:
     kept(tmp_path)

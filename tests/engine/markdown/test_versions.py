@@ -69,7 +69,7 @@ def test_log_reads_as_memory_with_the_words_that_it_was_learned_from(path: Path)
         assert (change.before, change.after) == ("User lives in Oslo", "User moved to Bergen")
         assert [each["content"] for each in change.learned_from] == ["I moved to Bergen!"]
         assert [each.line for each in memory.versions.diff(first.id).results] == ["User's home: Oslo → Bergen"]
-        assert [each.change for each in memory.versions.diff(newest.id, first.id).results] == ["learned", "forgotten"]
+        assert [each.change for each in memory.versions.diff(newest.id, first.id).results] == ["learned", "left"]
         assert memory.versions.diff(newest.id).results == []
         assert memory.versions.diff("2999-01-01").results == []
         assert len(memory.versions.log(first.id)) == 2

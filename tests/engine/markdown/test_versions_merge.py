@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from perdure import Memory
+from perdure import Memory, MemoryStore
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from tests.backends.git.folders import git
 from tests.engine.markdown.memories import ANA, commits, events, files, findings, found, opened, settled, texts, until
@@ -54,6 +55,115 @@ def test_a_branch_is_another_memory_until_it_is_merged(path: Path) -> None:
                 memory.versions.branch(bad)
         with pytest.raises(NotFoundError):
             memory.versions.merge("nowhere")
+
+
+def test_what_left_with_a_branch_is_not_called_forgotten(path: Path) -> None:
+    with opened(path) as memory:
+        memory.add("I live in Oslo", **ANA)
+        memory.versions.branch("trip")
+        memory.add("I have a dog named Rex", **ANA)
+        (change,) = memory.versions.branch("main").results
+        assert (change.change, change.line) == ("left", "Left with the branch: User has a dog named Rex")
+        assert change.before == "User has a dog named Rex"
+        (change,) = memory.versions.diff("trip", "main").results
+        assert (change.change, change.line) == ("left", "Not there: User has a dog named Rex")
+        back = memory.versions.branch("trip")
+        assert [each.change for each in back.results] == ["learned"]
+        agree(memory, path, "User has a dog named Rex", "User lives in Oslo")
+
+
+CAT = "User has a cat named Tom"
+
+
+def cat_forgotten_on_a_branch(path: Path, **more: Any) -> None:
+    """Make a memory whose branch `side` has forgotten the cat, which `main` still knows, and leave it on `side`."""
+    with opened(path, **more) as memory:
+        memory.add("I live in Oslo", **ANA)
+        (cat,) = memory.add("I have a cat named Tom", **ANA).results
+        memory.versions.branch("side")
+        memory.forget(id=cat.id)
+        settled(memory)
+
+
+@pytest.mark.covers("U4")
+@pytest.mark.parametrize("episodes", ["words", "search"])
+def test_what_is_forgotten_on_one_branch_is_erased_on_the_next(path: Path, episodes: str) -> None:
+    cat_forgotten_on_a_branch(path, episodes=episodes)
+    with opened(path, episodes=episodes) as memory:
+        report = memory.versions.branch("main")
+        assert [(each.change, each.line[:16]) for each in report.results] == [("forgotten", "Stays forgotten:")]
+        assert texts(memory) == ["User lives in Oslo"]
+        assert "Tom" not in str([*files(path), *found(memory, "cat named Tom")])
+        assert findings(memory) == []
+        assert settled(memory)[0].startswith("Forgot 1 memory")
+    live = [each for each in path.rglob("*") if each.is_file() and ".git" not in each.parts]
+    assert [each for each in live if b"Tom" in each.read_bytes()] == []
+
+
+@pytest.mark.covers("U4")
+def test_what_is_forgotten_stays_so_after_a_checkout_of_the_users_own(path: Path) -> None:
+    cat_forgotten_on_a_branch(path)
+    git(path, "checkout", "-q", "main")
+    with opened(path) as memory:
+        assert texts(memory) == files(path) == ["User lives in Oslo"]
+        assert findings(memory) == []
+        assert settled(memory)[0].startswith("Forgot 1 memory")
+
+
+@pytest.mark.covers("U4")
+def test_what_is_forgotten_stays_so_after_a_merge(path: Path) -> None:
+    with opened(path) as memory:
+        memory.add("I live in Oslo", **ANA)
+        memory.versions.branch("side")
+        (cat,) = memory.add("I have a cat named Tom", **ANA).results
+        memory.versions.branch("other")
+        memory.versions.branch("side")
+        memory.forget(id=cat.id)
+        memory.versions.branch("main")
+        memory.add("I have a dog named Rex", **ANA)
+        report = memory.versions.merge("other")
+        assert "Tom" not in str(report.model_dump())
+        assert [each.line[:15] for each in report.results if each.change == "forgotten"] == ["Stays forgotten"]
+        agree(memory, path, "User has a dog named Rex", "User lives in Oslo")
+        assert git(path, "rev-parse", "HEAD").strip() == report.commit
+
+
+def test_a_file_of_a_forgotten_memory_that_somebody_puts_back_counts(path: Path) -> None:
+    cat_forgotten_on_a_branch(path)
+    (name,) = [each for each in git(path, "ls-tree", "-r", "--name-only", "main").splitlines() if "facts" in each][1:]
+    git(path, "checkout", "-q", "main", "--", name)
+    with opened(path) as memory:
+        assert CAT in texts(memory)
+
+
+def test_undo_reaches_over_a_switch_to_another_branch_and_back(path: Path) -> None:
+    with opened(path) as memory:
+        ids = [memory.add(text, infer=False, **ANA).results[0].id for text in ("Rent is $900", "Rent is $1,000")]
+        memory.versions.branch("side")
+        (dog,) = memory.add("I have a dog named Rex", **ANA).results
+        merged = MemoryStore(memory).consolidate(ids)
+        for _ in range(2):
+            memory.versions.branch("main")
+            memory.versions.branch("side")
+        memory.undo(memory.history(merged.id)[0].id)
+        agree(memory, path, "Rent is $1,000", "Rent is $900", "User has a dog named Rex")
+        memory.undo(str(dog.event_id))
+        agree(memory, path, "Rent is $1,000", "Rent is $900")
+
+
+def test_a_file_that_is_no_memory_stops_no_switch_and_no_merge(path: Path) -> None:
+    with opened(path) as memory:
+        memory.add("I live in Oslo", **ANA)
+        settled(memory)
+        (file,) = path.glob("entries/*/facts/*.md")
+        file.with_name("own.md").write_text("a note of my own\n")
+        assert memory.versions.branch("side").outcome == "made"
+        memory.add("I have a dog named Rex", **ANA)
+        assert memory.versions.branch("main").outcome == "switched"
+        assert memory.versions.merge("side").outcome == "forwarded"
+        assert texts(memory) == ["User has a dog named Rex", "User lives in Oslo"]
+        (finding,) = findings(memory)
+        assert "own.md" in finding.sentence
 
 
 def test_both_sides_learn_and_the_merge_has_it_all(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -111,6 +112,16 @@ def test_relevance_chooses_and_time_orders(trips: Memory) -> None:
     assert texts(trips.search(ASKED, limit=1, order="time", **ANA)) == [ASKED]
     scores = sorted(each.score or 0.0 for each in trips.search(ASKED, threshold=0.0, **ANA).results)
     assert texts(trips.search(ASKED, threshold=scores[1], order="time", **ANA)) == OLDEST_FIRST[:2]
+
+
+def test_a_prompts_block_holds_the_same_memories_oldest_first(trips: Memory) -> None:
+    best, timeline = trips.context(ASKED, **ANA), trips.context(ASKED, order="time", **ANA)
+    lines = [sorted(line for line in block.split("\n") if line.startswith("- ")) for block in (best, timeline)]
+    assert best != timeline and lines[0] == lines[1]
+    dates = re.findall(r"\((\d{4}-\d\d-\d\d)\)$", timeline, re.MULTILINE)
+    assert len(dates) > 1 and dates == sorted(dates)
+    with pytest.raises(InvalidInputError, match="order"):
+        trips.context(ASKED, order="age", **ANA)
 
 
 def test_a_fact_stands_at_the_time_that_it_is_about(quick: Memory) -> None:

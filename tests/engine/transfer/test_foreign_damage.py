@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perdure.domain.errors import InvalidInputError
+from perdure.domain.errors import InvalidInputError, ScopeError
 from perdure.domain.scope import Scope
 from perdure.engine.transfer.foreign import BrokenPartError, ImportOptions, Part, import_parts, survey_parts
 from tests.engine.transfer.foreign_imports import ANA, load, memories, part, run
@@ -46,6 +47,34 @@ def test_a_file_of_nothing_known_says_what_was_looked_for(tmp_path: Path) -> Non
         with pytest.raises(InvalidInputError, match="looked for lines of perdure.*mem0.*ChatGPT.*Claude.*LangGraph"):
             load(tmp_path, [odd])
     assert load(tmp_path, [""]).lines == 0
+
+
+def test_a_lone_line_that_is_no_json_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"\(item 1: it is not JSON: NaN is no JSON number\)"):
+        load(tmp_path, ['{"memory": "x", "user_id": "eva", "importance": NaN}\n'])
+
+
+def test_a_conversation_without_a_message_is_none(tmp_path: Path) -> None:
+    lines = '{"messages": [], "user_id": "eva"}\n{"memory": "x", "user_id": "eva"}\n'
+    for report in (load(tmp_path, [lines]), survey_parts([part(lines)], ANA)):
+        assert set(report.kinds) == {"facts"} and report.refused == 0
+        assert report.left_out["a conversation without a message"].examples == ["line 1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hello", '{"a": 1}', '{"perdure": 99}', '{"memory": 5, "user_id": "eva"}', '{"messages": [], "user_id": "eva"}'],
+)
+def test_a_file_of_which_nothing_can_be_taken_makes_no_memory(tmp_path: Path, text: str) -> None:
+    with suppress(InvalidInputError):
+        load(tmp_path / "new", [text])
+    assert not (tmp_path / "new").exists()
+
+
+def test_chats_without_an_owner_make_no_memory(tmp_path: Path) -> None:
+    with pytest.raises(ScopeError):
+        load(tmp_path / "new", [[chatgpt_conversation()]], ImportOptions())
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_format_that_was_asked_for_is_held_to(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_user_who_says_the_same_releases_it_and_undo_takes_that_back(open_memo
     memory = open_memory(embedder=HASHED, **ROME)
     (event,) = memory.add([tool("LOOKUP: user lives in Rome")], **ANA).results
     assert (event.event, event.reason) == ("ADD", "quarantined: tool")
-    (again,) = memory.add([tool("LOOKUP: the same")], **ANA).results
+    (again,) = memory.add([tool("LOOKUP: Rome, the same")], **ANA).results
     assert again.event == "NONE" and standing(memory) == {"User lives in Rome": "tool"}
     (released,) = memory.add_facts(["User lives in Rome"], **ANA).results
     assert (released.event, released.id, released.reason) == ("UPDATE", event.id, "released")

@@ -71,6 +71,34 @@ def test_other_facts_keep_their_text_and_lose_the_source(memory: Memory) -> None
     assert left[0].sources == ()
 
 
+def test_the_report_says_why_each_memory_goes_and_which_lose_a_message(memory: Memory) -> None:
+    memory.add("I live in Bergen.", **ANA)
+    memory.add("My sister is Lea and I moved to Trondheim.", **ANA)
+    sister, home = sorted(memory.get_all(**ANA).results, key=lambda item: "Lea" not in item.memory)
+    dry = memory.forget(query="I moved to Trondheim", threshold=0.4, dry_run=True, **ANA)
+    done = memory.forget(query="I moved to Trondheim", threshold=0.4, **ANA)
+    for report in (dry, done):
+        assert report.reasons[home.id] == "matched" and report.reasons.keys() == {item.id for item in report.results}
+        assert {report.reasons[item.id] for item in report.results if item.id != home.id} <= {"message"}
+        assert [item.id for item in report.unsourced] == [sister.id]
+        assert report.model_dump()["unsourced"][0]["memory"] == sister.memory
+    assert [item.id for item in memory.get_all(**ANA).results] == [sister.id]
+
+
+def test_another_value_and_what_was_derived_are_told_apart_from_the_match(open_memory: Open) -> None:
+    with open_memory(updates="supersede") as memory:
+        first = memory.add("I live in Bergen.", **ANA).results[0].id
+        newer = memory.add("I moved to Trondheim.", **ANA).results[0].id
+        report = memory.forget(id=first, dry_run=True)
+        assert first != newer and report.reasons[newer] == "value"
+        for day in ("Monday", "Tuesday", "Wednesday"):
+            memory.add(f"I deployed to staging on {day}.", user_id="eva")
+        (insight,) = memory.reflect(user_id="eva").insights
+        report = memory.forget(id=insight.memory_ids[0], dry_run=True)
+        assert report.reasons[insight.id] == "derived" and report.reasons[insight.memory_ids[0]] == "matched"
+        assert set(memory.forget(user_id="eva", dry_run=True).reasons.values()) == {"matched"}
+
+
 def test_by_query_takes_what_scores_enough(memory: Memory) -> None:
     memory.add_facts(["User is allergic to peanuts", "User plays the oboe in a band"], **ANA)
     report = memory.forget(query="User is allergic to peanuts", threshold=0.9, **ANA)

@@ -60,7 +60,7 @@ def test_two_calls_however_many_facts(open_memory: Open, wire: OpenAIWire, count
     memory = open_memory(facts("User has a boat"), facts(*texts), adds(count))
     memory.add("I have a boat", **ANA)
     heard = len(wire.heard)
-    result = memory.add("I have boats", **ANA)
+    result = memory.add("My boats are " + ", ".join(f"Wave {number}" for number in range(count)), **ANA)
     assert len(result.results) == count and len(wire.heard) - heard == 2
     assert (result.usage.calls, result.usage.input_tokens, result.usage.output_tokens) == (2, 40, 14)
     assert result.usage.cost == pytest.approx((40 * 0.15 + 14 * 0.60) / 1e6)

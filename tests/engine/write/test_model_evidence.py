@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from perdure import Memory
 from perdure.backends.llms.scripted import ScriptedLLM
+from perdure.engine.maintenance.doctor import Repair, examine, repair
 
 ANA = {"user_id": "ana"}
 Open = Callable[..., Memory]
@@ -60,7 +62,7 @@ def test_a_refused_fact_is_told_logged_and_kept_as_a_note(open_memory: Open, cap
     with caplog.at_level(logging.WARNING, "perdure"):
         result = memory.add(SAID, **ANA)
     [warning] = result.warnings
-    assert "1 facts of the language model" in warning and "number or name" in warning
+    assert "1 fact of the language model is" in warning and "number or name" in warning
     assert warning in caplog.text and "870" not in caplog.text
     assert texts(memory) == ["User lives in Porto"] and result.notes == 1
     assert texts(memory, kind="notes") == ["My rent is 780 euros a month."]
@@ -71,6 +73,54 @@ def test_without_notes_the_words_stay_a_message(open_memory: Open) -> None:
     result = memory.add(SAID, **ANA)
     assert len(result.warnings) == 1 and result.notes == 0
     assert texts(memory, kind="notes") == [] and texts(memory) == ["User lives in Porto"]
+
+
+FERRARI = {"facts": [fact("User owns a Ferrari", "owns a Ferrari")]}
+WORDS = "Hello! My flat is in Porto. What is the time? It costs a lot."
+
+
+@pytest.mark.parametrize("answer", [FERRARI, {"facts": ["owns a Ferrari worth 300000 euros"]}, {"facts": ["x"]}])
+def test_where_all_facts_are_refused_the_sentences_that_tell_something_are_notes(
+    open_memory: Open, answer: Any
+) -> None:
+    memory = open_memory(answer, {"facts": ["User is in Porto"]})
+    result = memory.add(WORDS, **ANA)
+    assert result.results == [] and result.notes == 2 and "refused" in result.warnings[0]
+    assert texts(memory, kind="notes") == ["My flat is in Porto.", "It costs a lot."]
+    assert memory.add("Good morning!", **ANA).notes == 0
+
+
+def test_an_answer_without_one_fact_that_holds_is_asked_for_anew(open_memory: Open) -> None:
+    memory = open_memory(FERRARI, {"facts": ["User is in Porto"]})
+    when = "2026-03-01T09:00:00Z"
+    assert memory.add(WORDS, timestamp=when, **ANA).results == []
+    assert [event.memory for event in memory.add(WORDS, timestamp=when, **ANA).results] == ["User is in Porto"]
+
+
+def test_where_all_facts_are_refused_and_there_are_no_notes_the_messages_wait(open_memory: Open) -> None:
+    memory = open_memory(FERRARI, FERRARI, {"facts": ["User is in Porto"]}, episodes="keep")
+    result = memory.add(WORDS, **ANA)
+    assert result.results == [] and "the messages are kept" in result.warnings[-1]
+
+    async def mend() -> Repair:
+        engine = memory._memory._engine
+        return await repair(engine, await examine(engine))
+
+    assert asyncio.run(mend()).done == [] and texts(memory) == []
+    assert asyncio.run(mend()).failed == [] and texts(memory) == ["User is in Porto"]
+
+
+def test_repair_keeps_a_waiting_message_as_a_note_where_all_its_facts_are_refused(open_memory: Open) -> None:
+    memory = open_memory("rubbish", FERRARI)
+    assert memory.add(WORDS, **ANA).notes == 0
+
+    async def mend() -> Repair:
+        engine = memory._memory._engine
+        return await repair(engine, await examine(engine))
+
+    mended = asyncio.run(mend())
+    assert mended.failed == [] and "2 notes kept" in mended.done[0] and "refused" in mended.remarks[0]
+    assert texts(memory, kind="notes") == ["My flat is in Porto.", "It costs a lot."]
 
 
 def test_a_prompt_of_ones_own_is_taken_at_its_word_and_shown_no_memories(open_memory: Open) -> None:

@@ -107,6 +107,54 @@ def test_a_model_that_fails_loses_nothing_of_what_was_said(tmp_path: Path, wire:
     assert once.status == 1 and "perdure: " in once.err
 
 
+def reading(at: Folder) -> Folder:
+    """The same, and the model learns."""
+    settings = at.path / "perdure.toml"
+    settings.write_text(settings.read_text().replace('curator = "rules"', 'curator = "llm"\nreconcile = "append"'))
+    return at
+
+
+def found(*texts: str) -> str:
+    return json.dumps({"facts": texts})
+
+
+def read_by_model(wire: OpenAIWire) -> list[str]:
+    return [body["messages"][1]["content"].rpartition("\n\n")[2] for body in wire.bodies() if not body.get("stream")]
+
+
+def test_a_slow_model_reads_several_turns_in_one_call_and_the_end_reads_the_rest(
+    tmp_path: Path, wire: OpenAIWire
+) -> None:
+    answers = ["Lovely!", "Nice.", found("User lives in Lisbon", "User has a dog"), "Good.", found("User plays chess")]
+    at = reading(talking(tmp_path, wire, *answers))
+    ran = at("chat", "--user-id", "ana", "--every", "2", stdin="I live in Lisbon\nI have a dog\nI play chess\n")
+    assert (ran.status, ran.out) == (0, "Lovely!\nNice.\nGood.\n")
+    assert at.texts() == ["User lives in Lisbon", "User has a dog", "User plays chess"]
+    assert read_by_model(wire) == [
+        "user: I live in Lisbon\nassistant: Lovely!\nuser: I have a dog\nassistant: Nice.",
+        "user: I play chess\nassistant: Good.",
+    ]
+    assert ran.err.index("User has a dog") < ran.err.index("User plays chess")
+    assert at("doctor").status == 0
+
+
+def test_turns_that_wait_are_searched_and_the_next_chat_or_a_repair_reads_them(
+    tmp_path: Path, wire: OpenAIWire
+) -> None:
+    at = reading(talking(tmp_path, wire, "Lovely!", "rubbish"))
+    ran = at("chat", "I live in Lisbon", "--user-id", "ana", "--every", "5")
+    assert ran.err.count("no facts were extracted, the messages are kept") == 1 and at.texts() == []
+    assert "I live in Lisbon" in at("search", "Lisbon", "--user-id", "ana").out
+    wire.answers += ["Nice.", found("User lives in Lisbon", "User has a dog")]
+    ran = at("chat", "I have a dog", "--user-id", "ana", "--every", "5", "--json")
+    turn, end = map(json.loads, ran.out.splitlines())
+    assert turn["learned"] == [] and [each["memory"] for each in end["learned"]] == at.texts()
+    assert at.texts() == ["User lives in Lisbon", "User has a dog"] and end["usage"]["calls"] == 1
+    wire.answers += ["Good.", failure("server"), found("User plays chess")]
+    at("chat", "I play chess", "--user-id", "ana", "--every", "5")
+    assert at("doctor", "--repair").status == 0 and at.texts()[2:] == ["User plays chess"]
+
+
 def test_thoughts_are_not_said_again(tmp_path: Path, wire: OpenAIWire) -> None:
     at = talking(tmp_path, wire, "<think>She lives in Rome.</think>\nGood.", "Fine.")
     at("chat", "--user-id", "ana", stdin="hello there\nhow are you?\n")

@@ -6,12 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perdure.domain.errors import ScopeError
-from tests.frontends.cli.runs import Folder, folder, perdure
+from perdure.engine.core.embedding import Embedded, Embedding
+from tests.frontends.cli.runs import HASHED, Folder, folder, perdure
 
 COMMANDS = [
     "init", "add", "search", "why-not", "list", "get", "update", "delete", "forget", "history", "undo",
@@ -340,3 +343,63 @@ def test_ids_of_users_are_taken_as_they_are(at: Folder) -> None:
     at.said("x", user="Zoë 🎻 ")
     assert at.texts("Zoë 🎻 ") == ["x"]
     assert at.texts("zoë 🎻 ") == []
+
+
+def settle(path: Path, *lines: str) -> Folder:
+    at = folder(path)
+    (path / "perdure.toml").write_text(HASHED + "\n".join(lines), encoding="utf-8")
+    return at
+
+
+DOWN = [
+    "[llm]",
+    'provider = "openai"',
+    "[llm.config]",
+    'base_url = "http://127.0.0.1:9/v1"',
+    'api_key = "sk-test"',
+    "retries = 0",
+]
+WAITS = "perdure: 1 message is kept and waits to be read for facts: perdure doctor --repair does it"
+
+
+def scripted(*answers: str) -> list[str]:
+    return ["[llm]", 'provider = "scripted"', "[llm.config]", f"answers = {json.dumps(answers)}"]
+
+
+@pytest.mark.parametrize("llm", [DOWN, scripted("I would rather not")], ids=["down", "rubbish"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_a_model_that_fails_did_not_read_is_kept_and_that_is_said_once(
+    tmp_path: Path, llm: list[str], as_json: bool
+) -> None:
+    at = settle(tmp_path / "m", *llm)
+    ran = at("add", "I live in Lisbon", "--user-id", "ana", *["--json"] * as_json)
+    assert ran.status == 1
+    why, what = ran.err.splitlines()
+    assert why.startswith("perdure: no facts were extracted, the messages are kept: ") and what.startswith(WAITS)
+    assert not as_json or (ran.json["results"], ran.json["waiting"]) == ([], 1)
+    settle(tmp_path / "m", *scripted('{"facts": ["User lives in Lisbon", "User has 9 cats"]}'))
+    mended = at("doctor", "--repair")
+    assert mended.status == 0 and "not mended" not in mended.err
+    assert "mended: read 1 messages that had waited: 1 memories changed" in mended.out
+    assert mended.err.count("1 fact of the language model is not in the messages") == 1
+    assert at.texts() == ["User lives in Lisbon"]
+
+
+def test_a_repair_says_what_was_added_although_the_rest_goes_on_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = settle(tmp_path / "m", *DOWN)
+    assert at("add", "I live in Lisbon. I have a dog.", "--user-id", "ana").status == 1
+    settle(tmp_path / "m", *scripted('{"facts": ["User lives in Lisbon", "User has a dog"]}'))
+    embed = Embedding.texts
+
+    async def fails(self: Embedding, texts: Sequence[str]) -> Embedded:
+        found = await embed(self, texts)
+        bad = {place for place, text in enumerate(texts) if "dog" in text}
+        return replace(found, failed=bad, warnings=["a fact could not be embedded"] * len(bad))
+
+    monkeypatch.setattr(Embedding, "texts", fails)
+    mended = at("doctor", "--repair")
+    assert mended.status == 1 and "1 memories changed" in mended.out
+    assert "not mended: a fact could not be embedded" in mended.err
+    assert at.texts() == ["User lives in Lisbon"]

@@ -88,3 +88,19 @@ def test_a_contradiction_is_visible_in_list_search_and_doctor(at: Folder) -> Non
     assert "delete" not in finding["sentence"]
     at("delete", old)
     assert not [each for each in at.ask("doctor")["findings"] if each["kind"] == "contradiction"]
+
+
+@pytest.mark.covers("V73")
+def test_many_contradictions_are_summed_up_in_print_and_whole_in_json(at: Folder) -> None:
+    old, _ = linked(at)
+    with Memory({"path": str(at.path), "embedder": HASHED}) as memory:
+        kernel = memory._memory._engine.kernel
+        kinds = ("white", "oolong", "mint", "rooibos", "jasmine", "chai")
+        for kind in kinds:
+            (made,) = memory.add(f"User's favourite tea is {kind} tea", infer=False, **ANA).results
+            (row,) = PORTAL.call(kernel.store.get_many(kernel.collection, [made.id]))
+            point = Point(made.id, row.vector, {**row.payload, "older": [old]})
+            PORTAL.call(kernel.store.apply(kernel.collection, [point]))
+    assert [each["kind"] for each in at.ask("doctor")["findings"]] == ["contradiction"] * 7
+    printed = at("doctor").out.splitlines()
+    assert len(printed) == 6 and printed[-1] == "contradiction\tand 2 more of this kind: --json lists them"

@@ -13,6 +13,7 @@ from perdure import (
     AsyncMemory,
     AsyncMemoryStore,
     ClosedError,
+    ConflictError,
     ForbiddenError,
     InvalidInputError,
     Memory,
@@ -20,6 +21,7 @@ from perdure import (
     NotFoundError,
 )
 from perdure.domain.stored_memory import StoredMemory
+from perdure.frontends.library.portal import PORTAL
 from tests.conftest import Open
 
 pytestmark = pytest.mark.covers("B12", "V47", "V69")
@@ -88,6 +90,92 @@ def test_every_event_can_be_taken_back(store: MemoryStore, quick: Memory) -> Non
         quick.undo(last.id)
     quick.undo(quick.history(merged.id)[-1].id)
     assert sorted(texts(store)) == sorted(HAWAII)
+
+
+def merged_twice(store: MemoryStore) -> tuple[str, str]:
+    """The ids of a merged memory, and of what it was merged into."""
+    first = store.consolidate([memory.id for memory in keep(store, HAWAII[:2])])
+    return first.id, store.consolidate([first.id, keep(store, HAWAII[2:])[0].id]).id
+
+
+@pytest.mark.covers("V69")
+@pytest.mark.parametrize("updates", ["in_place", "supersede"])
+@pytest.mark.parametrize("provider", ["sqlite", "memory", "markdown"])
+def test_one_undo_takes_back_a_merge_and_another_makes_it_again(open_memory: Open, provider: str, updates: str) -> None:
+    memory = open_memory(embedder={"provider": "hashed"}, vector_store={"provider": provider}, updates=updates)
+    store = MemoryStore(memory)
+    stored = keep(store)
+    merged = store.consolidate([each.id for each in stored])
+    undone = memory.undo(memory.history(merged.id)[-1].id)
+    assert [event.event for event in undone.results] == ["DELETE", "ADD", "ADD", "ADD"]
+    assert sorted(texts(store)) == sorted(HAWAII)
+    assert memory.undo(memory.history(merged.id)[0].id).results == [], "it is taken back already"
+    for _ in range(2):
+        memory.undo(memory.history(merged.id)[-1].id)
+        assert texts(store) == [MERGED]
+        memory.undo(memory.history(merged.id)[-1].id)
+        assert sorted(texts(store)) == sorted(HAWAII)
+
+
+@pytest.mark.covers("V69")
+def test_what_became_of_an_original_since_stays_so(store: MemoryStore, quick: Memory) -> None:
+    changed, deleted, untouched = keep(store)
+    merged = store.consolidate([changed.id, deleted.id, untouched.id])
+    for each in (changed, deleted):
+        quick.undo(quick.history(each.id)[-1].id)
+    store.update(changed.id, "Budget for Hawaii is $9,000")
+    quick.delete(deleted.id)
+    quick.undo(quick.history(merged.id)[-1].id)
+    assert sorted(texts(store)) == ["Budget for Hawaii is $9,000", HAWAII[2]]
+    store.update(untouched.id, "Final Hawaii budget is $13,000")
+    quick.undo(quick.history(merged.id)[-1].id)
+    assert sorted(texts(store)) == ["Budget for Hawaii is $9,000", "Final Hawaii budget is $13,000", MERGED]
+
+
+@pytest.mark.covers("V69")
+def test_a_merge_is_not_taken_back_if_nothing_would_be_left(store: MemoryStore, quick: Memory) -> None:
+    stored = keep(store)
+    merged = store.consolidate([memory.id for memory in stored])
+    for memory in stored:
+        quick.undo(quick.history(memory.id)[-1].id)
+        quick.delete(memory.id)
+    with pytest.raises(ConflictError, match="nothing would be left; delete memory"):
+        quick.undo(quick.history(merged.id)[0].id)
+    assert texts(store) == [MERGED]
+
+
+@pytest.mark.covers("V69")
+def test_of_two_merges_the_last_is_taken_back_first(store: MemoryStore, quick: Memory) -> None:
+    first, second = merged_twice(store)
+    with pytest.raises(ConflictError, match=f"event {quick.history(second)[0].id} merged the same memory"):
+        quick.undo(quick.history(first)[0].id)
+    quick.undo(quick.history(second)[0].id)
+    assert len(texts(store)) == 2
+    quick.undo(quick.history(first)[0].id)
+    assert sorted(texts(store)) == sorted(HAWAII)
+
+
+@pytest.mark.covers("V69")
+def test_a_changed_merged_memory_is_not_undone_before_its_change(store: MemoryStore, quick: Memory) -> None:
+    merged = store.consolidate([memory.id for memory in keep(store)])
+    store.update(merged.id, "Hawaii budget is $14,000")
+    with pytest.raises(ConflictError, match="undo that one first"):
+        quick.undo(quick.history(merged.id)[0].id)
+    assert texts(store) == ["Hawaii budget is $14,000"]
+
+
+@pytest.mark.covers("V69")
+def test_where_an_original_was_erased_the_merged_one_is_not_taken_away(store: MemoryStore, quick: Memory) -> None:
+    stored = keep(store)
+    merged = store.consolidate([memory.id for memory in stored])
+    ledger = quick._memory._engine.kernel.ledger
+    assert ledger is not None
+    PORTAL.call(ledger.erase([quick.history(stored[0].id)[0].memory_id], [], None))
+    with pytest.raises(ConflictError, match="undo the deletion of each of the others"):
+        quick.undo(quick.history(merged.id)[0].id)
+    assert texts(store) == [MERGED]
+    quick.undo(quick.history(stored[1].id)[-1].id)
+    assert sorted(texts(store)) == sorted([HAWAII[1], MERGED])
 
 
 @pytest.mark.covers("V69")

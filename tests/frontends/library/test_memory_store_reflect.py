@@ -148,6 +148,59 @@ def test_a_deleted_insight_stays_deleted(store: MemoryStore, quick: Memory) -> N
 
 
 @pytest.mark.covers("V70")
+def test_an_insight_that_was_undone_stays_away_until_the_undo_is_undone(store: MemoryStore, quick: Memory) -> None:
+    keep(store, *["User deployed payment-service"] * 3)
+    (insight,) = store.reflect(user_id="ana")
+    quick.undo(quick.history(str(insight.id))[-1].id)
+    (again,) = store.reflect(user_id="ana")
+    assert (again.id, kept(store)) == (None, [])
+    quick.undo(quick.history(str(insight.id))[-1].id)
+    assert store.reflect(user_id="ana") == [insight]
+
+
+@pytest.mark.covers("V70")
+def test_an_insight_that_was_reworded_stays_as_it_is(store: MemoryStore, quick: Memory) -> None:
+    ids = keep(store, *["User deployed payment-service"] * 3)
+    (insight,) = store.reflect(user_id="ana")
+    store.update(str(insight.id), "User deploys payment-service every day")
+    ids += keep(store, "User deployed payment-service")
+    assert quick.reflect(user_id="ana").added == 0
+    assert kept(store) == ["User deploys payment-service every day"]
+    for id in ids:
+        quick.delete(id)
+    assert quick.reflect(user_id="ana").removed == 0
+    assert kept(store) == ["User deploys payment-service every day"]
+
+
+@pytest.mark.covers("V70")
+def test_an_insight_that_was_merged_is_not_written_beside_the_merged_one(store: MemoryStore, quick: Memory) -> None:
+    keep(store, *["User deployed payment-service"] * 3, *["User baked sourdough bread"] * 3)
+    merged = store.consolidate([str(insight.id) for insight in store.reflect(user_id="ana")])
+    store.reflect(user_id="ana")
+    assert kept(store) == [merged.content]
+    quick.undo(quick.history(merged.id)[-1].id)
+    assert len(kept(store)) == 2
+
+
+@pytest.mark.covers("V70")
+def test_an_insight_whose_file_was_deleted_stays_away(open_memory: Open) -> None:
+    memory = open_memory(embedder={"provider": "hashed"}, vector_store={"provider": "markdown"})
+    store = MemoryStore(memory)
+    keep(store, *["User deployed payment-service"] * 3)
+    memory.versions.branch("side")
+    (insight,) = store.reflect(user_id="ana")
+    memory.versions.branch("main")
+    (on_main,) = store.reflect(user_id="ana")
+    assert on_main.id == insight.id, "it left with its branch, which nobody wished"
+    memory.close()
+    (file,) = Path(str(memory.config.home), "entries").rglob(f"facts/*{insight.id}.md")
+    file.unlink()
+    again = open_memory(embedder={"provider": "hashed"}, vector_store={"provider": "markdown"})
+    (after,) = MemoryStore(again).reflect(user_id="ana")
+    assert after.id is None
+
+
+@pytest.mark.covers("V70")
 def test_all_memories_about_something(store: MemoryStore) -> None:
     keep(store, *["User deployed payment-service"] * 3, *PROBLEMS, *["User baked sourdough bread"] * 3)
     about = store.reflect(user_id="ana", about="deployment")

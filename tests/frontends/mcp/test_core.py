@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,8 @@ async def test_the_best_are_shown_oldest_first(tmp_path: Path) -> None:
         assert await texts(client, query, order="time") == ["the ferry", query, "the ferry to Hvar"]
         assert await texts(client, query, order="time", max_tokens=100) == best[:2], "a budget leaves out the worst"
         assert (await refused(client, "recall", query="x", order="age"))["field"] == "order"
+        block = (await ask(client, "context", query=query, order="time"))["context"]
+        assert re.findall(r"\(2026-03-0(\d)\)", block) == ["1", "2", "3"]
 
 
 async def test_as_of_and_past(tmp_path: Path) -> None:

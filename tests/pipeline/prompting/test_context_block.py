@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,21 @@ def test_three_parts_each_under_its_title() -> None:
         PROFILE, f'- "{HOME}" (2026-01-01)',
         FACTS, f'- "{CAT}" (2026-01-01)',
     ]  # fmt: skip
+
+
+def test_relevance_chooses_the_facts_and_time_may_order_them() -> None:
+    best = replace(item("The ferry to Hvar was late", 0), told_at=TOLD.replace("-01-01", "-03-01"))
+    second = replace(item("The train to Split was on time", 1), valid_from=TOLD.replace("-01-01", "-02-01"))
+    worst = item("The bus to Zadar was full of people", 2)
+    whole = render_context(items(GERMAN), [], [best, second, worst], max_tokens=500, order="time")
+    assert [line[-12:] for line in body(whole)[3:]] == ["(2026-01-01)", "(2026-02-01)", "(2026-03-01)"]
+    assert body(whole)[:3] == [DIRECTIVES, f'- "{GERMAN}" (2026-01-01)', FACTS]
+    timelines = [
+        said(render_context(items(GERMAN), [], [best, second, worst], max_tokens=most, order="time"))
+        for most in range(40, 200)
+    ]
+    assert [GERMAN, second.memory, best.memory] in timelines, "what does not fit is the worst, not the oldest"
+    assert [GERMAN, worst.memory, second.memory] not in timelines
 
 
 def test_a_part_without_lines_has_no_title() -> None:

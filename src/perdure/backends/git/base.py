@@ -29,8 +29,8 @@ class Step:
     """Newest text last; a chain of replacements is one from its first to its last."""
     dropped: list[MemoryItem] = field(default_factory=list)
     """Deleted, with a tombstone."""
-    erased: list[str] = field(default_factory=list)
-    """Ids of memories that went without a tombstone: what they said is told no more."""
+    erased: list[MemoryItem] = field(default_factory=list)
+    """Memories that went without a tombstone: in a line of versions, what they said is told no more."""
     said: list[MemoryItem] = field(default_factory=list)
     """Messages that came."""
     unsaid: int = 0

@@ -470,7 +470,7 @@ def _note_gone(step: Step, item: MemoryItem, old: State, new: State, taken: set[
         if item.kind == "messages":
             step.unsaid += 1
         else:
-            step.erased.append(item.id)
+            step.erased.append(item)
         return
     seen: set[str] = {item.id}
     last: MemoryItem | None = tombstone

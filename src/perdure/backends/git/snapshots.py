@@ -345,6 +345,11 @@ class GitVersions:
                 return found
         raise NotFoundError(f"the memory has no version as old as {point!r}")
 
+    async def leads_to(self, before: str, after: str | None) -> bool:
+        """Whether the second commit (None: the newest) was made of the first."""
+        status, _, _ = await self._repository.git.run("merge-base", "--is-ancestor", before, after or "HEAD")
+        return status == 0
+
     async def log(self, point: str | None, limit: int) -> list[Commit]:
         """Return the last commits that changed the memory, newest first, up to a point."""
         await self.open()

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -132,6 +133,10 @@ class Ledger(ABC):
     @property
     def read_only(self) -> bool:
         """Whether the open ledger can only be read; writing methods then raise ReadOnlyError."""
+        return False
+
+    def holds_settings(self, path: Path, name: str) -> bool:
+        """Whether a file is a ledger with settings of this name, as a copy of this one is; reading leaves no trace."""
         return False
 
     @abstractmethod

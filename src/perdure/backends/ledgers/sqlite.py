@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from perdure.backends.file_lock import try_lock
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
 from perdure.backends.ledgers.sql.transactions import Database, Owners
-from perdure.backends.ledgers.sql.units import HEAD, Ask
+from perdure.backends.ledgers.sql.units import HEAD, SETTINGS_PREFIX, Ask
 from perdure.backends.sqlite_file import (
     FORK_GATE,
     connect,
@@ -73,6 +73,14 @@ class SqliteLedger(SqlLedger):
     def __init__(self, settings: Settings | None = None, clock: Clock = system_clock) -> None:
         settings = settings or self.Settings()
         super().__init__(SqliteDatabase(settings.path, settings.busy_timeout), clock)
+
+    def holds_settings(self, path: Path, name: str) -> bool:
+        with FORK_GATE, suppress(sqlite3.Error, OSError):
+            if path.is_file():
+                with contextlib.closing(connect(path.absolute(), 1.0, 0, read_only=True)) as connection:
+                    found = connection.execute("SELECT 1 FROM marks WHERE name = ?", (SETTINGS_PREFIX + name,))
+                    return found.fetchone() is not None
+        return False
 
 
 _LEFT_TO_THE_PARENT: list[sqlite3.Connection | None] = []

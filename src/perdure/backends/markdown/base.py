@@ -51,7 +51,11 @@ class Absorbed:
     removed: list[str] = field(default_factory=list)
     moved: list[str] = field(default_factory=list)
     """Files of these stand elsewhere, and say what they said."""
+    forgotten: list[str] = field(default_factory=list)
+    """Memories of which git brought files back although they had been forgotten; they are erased again."""
     problems: list[Problem] = field(default_factory=list)
+    refused: int = 0
+    """Readable files whose changes memory did not accept; they are among the problems."""
 
     @property
     def rows(self) -> int:

@@ -219,6 +219,8 @@ def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, s
         payload.update(version_of=payload["id"], id=str(given["version_id"]), state=domain_memory.VERSION)
     elif "version_id" in given:  # somebody took it out from among the deleted ones: it stands again
         payload = {key: value for key, value in payload.items() if key not in ("untold_at", "replaced_by")}
+    if payload["state"] == domain_memory.LIVE and payload["kind"] != "summaries":  # agent-cli's have other ids
+        payload["id"] = _addressable(payload["id"])
     unsigned = bool(payload.get("sources")) and "sources_of" not in given
     return Found(payload["id"], payload, notes, undated=created is None, unsigned=unsigned)
 
@@ -288,6 +290,14 @@ def _id(given: dict[str, Any], place: str, notes: list[str]) -> str:
     name = place.rsplit("/", 1)[-1].removesuffix(layout.SUFFIX)
     notes.append("has no id: it is told from its name")
     return domain_memory.read_id(name.rpartition("__")[2]) or str(uuid5(NAMESPACE_URL, f"perdure:file:{place}"))
+
+
+def _addressable(id: str) -> str:
+    """Return a memory's id as every command and call takes it."""
+    found = domain_memory.read_id(id)
+    if found is None:
+        raise BrokenFrontMatter("has an id that is no UUID: remove that line, and the memory gets one")
+    return found
 
 
 def _moment(value: object) -> str | None:

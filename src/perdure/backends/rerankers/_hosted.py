@@ -18,7 +18,7 @@ from perdure.backends.http import service
 from perdure.backends.rerankers.base import Reranker
 from perdure.backends.shared.batches import bounded_batches
 from perdure.domain.errors import InvalidInputError, RerankerError
-from perdure.domain.text.readable import readable_texts
+from perdure.domain.text.readable import kind_of, readable_texts
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def readable_query(query: str) -> str:
     """Return the query as valid Unicode; InvalidInputError if it is not text."""
     if not isinstance(query, str):
-        raise InvalidInputError(f"query must be text, not {type(query).__name__}", field="query", value=query)
+        raise InvalidInputError(f"query must be text, not {kind_of(query)}", field="query", value=query)
     return service.readable(query)
 
 

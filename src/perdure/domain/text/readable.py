@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perdure.domain.errors import InvalidInputError
 
@@ -10,8 +10,27 @@ _LONGEST = 120  # maximum characters of a value in an error
 _AROUND = 20
 
 
+def kind_of(value: object) -> str:
+    """Return what a value is, in the words of JSON: text, a number, a list, an object, nothing."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    kinds: dict[str, tuple[type, ...]] = {
+        "text": (str,),
+        "bytes": (bytes, bytearray),
+        "a number": (int, float),
+        "an object": (Mapping,),
+        "a list": (list, tuple),
+    }
+    found = next((kind for kind, types in kinds.items() if isinstance(value, types)), None)
+    return found or f"a value of type {type(value).__name__}"
+
+
 def shown(value: object) -> str:
     """Return a value for an error message, shortened if it is long."""
+    if value is None or isinstance(value, bool):
+        return kind_of(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"
     try:
@@ -68,12 +87,12 @@ def utf8_of(header: str, name: str) -> str:
 def readable_texts(texts: Sequence[str], advice: str = "") -> list[str]:
     """Return the texts, with lone surrogates as U+FFFD; InvalidInputError with the advice for anything but a list."""
     if isinstance(texts, str | bytes):
-        one = f"texts must be a list of texts, not one {type(texts).__name__}{advice}"
+        one = f"texts must be a list of texts, not one of {kind_of(texts)}{advice}"
         raise InvalidInputError(one, field="texts", value=texts)
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             field = f"texts[{position}]"
-            raise InvalidInputError(f"{field} must be text, not {type(text).__name__}", field=field, value=text)
+            raise InvalidInputError(f"{field} must be text, not {kind_of(text)}", field=field, value=text)
     return [
         text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         for text in texts

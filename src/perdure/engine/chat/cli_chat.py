@@ -27,18 +27,22 @@ from perdure.pipeline.retrieval.presets import PRESETS
 RECALLED = 8  # memories for each answer: about as many as a system prompt can hold without losing focus
 LEAST_SCORE = 0.3  # below this score a memory is hardly related to the message; a fair match scores 0.5
 MEMORY_TOKENS = 800  # tokens of the system prompt that memories may take
+MOST_WAITING = 60  # last waiting messages that one call reads; older ones wait for `perdure doctor --repair`
 WINDOW = 30  # earlier messages of this session shown to the model; older ones are available as memories
 
 
 class Chat:
-    """One session: for each turn `recall`, then `answer`, then `learn`.
+    """One session: for each turn `recall`, then `answer`, then `learn`; `finish` at its end.
 
     If memory fails, the answer is not affected, and there is a warning. If the model fails, LLMError is raised; the
     user's message is learned all the same.
     """
 
-    def __init__(self, engine: Engine, llm: LLM, scope: Scope, *, system: str | None = None) -> None:
+    def __init__(self, engine: Engine, llm: LLM, scope: Scope, *, system: str | None = None, every: int = 1) -> None:
+        """`every` is the number of turns that are read for facts together, in one call of a model."""
         self.warnings: list[str] = []
+        self._every = every
+        self._unread = 0
         self._engine = engine
         self._llm = llm
         self._conversation = Conversation(scope=scope.require_owner(), session="", dialect="chat")
@@ -83,13 +87,32 @@ class Chat:
                 self._messages = [*self._messages, Message("assistant", said)]
 
     async def learn(self) -> AddResult:
-        """Store the turn: the user's message, and what the answer confirms of it."""
+        """Store the turn, and read it: the user's message, and what the answer confirms of it.
+
+        Where several turns are read together, those before the last of them are only stored, and searched by their
+        words.
+        """
         said = [position for position, message in enumerate(self._messages) if message.role == "user"][-1]
         result = AddResult([])
         with degrade("the turn was not remembered", self.warnings):
             result = await self._engine.write.add(
-                Addition(messages=self._messages[said:], scope=self._conversation.scope)
+                Addition(messages=self._messages[said:], scope=self._conversation.scope, later=self._every > 1)
             )
+        self.warnings += result.warnings
+        self._unread += self._every > 1 and result.waiting > 0
+        return await self.finish() if self._unread >= self._every > 1 else result
+
+    async def finish(self) -> AddResult:
+        """Read what waits in the scope of the conversation; what cannot be read goes on waiting, in the ledger."""
+        result, self._unread = AddResult([]), 0
+        ledger, scope = self._engine.kernel.ledger, self._conversation.scope
+        if self._every == 1 or ledger is None:
+            return result
+        with degrade("the turns wait to be read", self.warnings):
+            found = await ledger.pending_episodes(scope)
+            waiting = [episode for episode in found if Scope(**episode.scope) == scope]
+            if waiting:
+                result = await self._engine.write.extract_pending(waiting[-MOST_WAITING:], scope, actor="add")
         self.warnings += result.warnings
         return result
 

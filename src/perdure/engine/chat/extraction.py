@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeVar
 
@@ -59,24 +59,34 @@ class Extraction:
         """Number of turns of a session after which it is read."""
         return self._settings.extraction_batch_size or _POLICIES[dialect].every_n_turns
 
+    def together(self, dialect: Dialect, *, borrows: bool) -> int:
+        """Return how many unread turns are read at once: of a chat one, or by a model as many as it waits for.
+
+        `borrows` says whether the caller's model reads them. A model that is slow answers one call for ten turns sooner
+        than ten; rules cost nothing, and understand a turn by the answer before it.
+        """
+        if dialect == "responses":
+            return self.every(dialect) + OVERLAP
+        return self.every(dialect) if borrows or self._kernel.extractor is not None else 1
+
     async def read(
         self,
         dialect: Dialect,
         scope: Scope,
         before: Sequence[Episode],
-        fresh: Sequence[Episode],
+        turns: Sequence[Sequence[Episode]],
         *,
         key: str | None = None,
         kept: bool = True,
         borrowed: Curator | None = None,
     ) -> Extracted:
-        """Extract facts from the `fresh` messages; those in `before` are already read and serve as context.
+        """Extract facts from the messages of `turns`; those in `before` are already read and serve as context.
 
-        For a chat only the user's latest message is read, and at most three facts of it are stored. `key` makes the
-        call idempotent; `kept` says whether the messages are stored, so that facts may name them. The configured
-        curator reads them, unless `borrowed` is given.
+        For a chat only the user's latest message of each turn is read, and at most three facts of it are stored. `key`
+        makes the call idempotent; `kept` says whether the messages are stored, so that facts may name them. The
+        configured curator reads them, unless `borrowed` is given.
         """
-        earlier, read = _to_read(dialect, before, fresh)
+        earlier, read = _to_read(dialect, before, turns)
         if not read or self._says_nothing(read, borrowed):
             return Extracted()
         messages = await without_echoes(self._kernel, [_message(episode) for episode in (*earlier, *read)], scope)
@@ -92,7 +102,7 @@ class Extraction:
         told = [
             (fact, told_at(fact, moments, now), tuple(ids[position] for position in fact.sources) if kept else ())
             for fact in (
-                *limit([fact for fact in facts if fact.kind != NOTES], _POLICIES[dialect]),
+                *_limited([fact for fact in facts if fact.kind != NOTES], _POLICIES[dialect], len(turns)),
                 *(fact for fact in facts if fact.kind == NOTES),
             )
         ]
@@ -150,13 +160,28 @@ class Extraction:
 
 
 def _to_read(
-    dialect: Dialect, before: Sequence[Episode], fresh: Sequence[Episode]
+    dialect: Dialect, before: Sequence[Episode], turns: Sequence[Sequence[Episode]]
 ) -> tuple[Sequence[Episode], Sequence[Episode]]:
+    """Return the messages that give context, and those that are read."""
+    if len(turns) > 1 and dialect == "chat":
+        return before[-MOST_CONTEXT:], [episode for turn in turns for episode in _to_read(dialect, (), [turn])[1]]
+    fresh = [episode for turn in turns for episode in turn]
     if dialect == "responses":
         return before, fresh
     selection = select([_message(episode) for episode in fresh], PROXY)
     context = [*before, *(fresh[place] for place in selection.context)]
     return context[-MOST_CONTEXT:], [fresh[place] for place in selection.positions]
+
+
+def _limited(facts: Sequence[Fact], policy: ExtractionPolicy, turns: int) -> list[Fact]:
+    """Return the facts that a policy keeps: of several turns as many for each message as of one."""
+    if turns == 1 or policy.max_facts is None:
+        return limit(facts, policy)
+    kept: list[Fact] = []
+    for sources in {fact.sources: None for fact in facts}:
+        own = replace(policy, max_facts=policy.max_facts * max(1, len(sources)))
+        kept += limit([fact for fact in facts if fact.sources == sources], own)
+    return [fact for fact in facts if fact in kept]
 
 
 def _told_in(reading: Reading, messages: Sequence[Message], earlier: int) -> list[Fact]:

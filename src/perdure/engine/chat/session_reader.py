@@ -170,15 +170,12 @@ class SessionReader:
 
     def _together(self, session: Session, window: _Window, unread: Sequence[SessionTurn]) -> list[SessionTurn]:
         """Return the first unread turns that are read together."""
-        dialect = window.dialect(unread[0])
-        if dialect == "chat":
-            return [unread[0]]
-        alike = takewhile(lambda turn: window.dialect(turn) == dialect, unread)
-        read = [turn for turn in alike if turn.number <= window.done + self._reach]
+        dialect, lent = window.dialect(unread[0]), self._borrowing.turns(session.id)
+        is_lent = unread[0].number in lent
+        most = window.done + self._extraction.together(dialect, borrows=is_lent)
         # A caller's key reads only turns that came with it, also as context; the others are read before or after.
-        lent = self._borrowing.turns(session.id)
-        is_lent = read[0].number in lent
-        return list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
+        alike = takewhile(lambda turn: window.dialect(turn) == dialect and (turn.number in lent) == is_lent, unread)
+        return [turn for turn in alike if turn.number <= most] or [unread[0]]
 
     async def _extracted(self, session: Session, window: _Window, read: Sequence[SessionTurn]) -> Extracted:
         first, last = read[0].number, read[-1].number
@@ -202,7 +199,7 @@ class SessionReader:
                     dialect,
                     session.scope,
                     window.said(before),
-                    window.said(read),
+                    [window.said([turn]) for turn in read],
                     key=f"turns:{session.id}:{first}-{last}",
                     borrowed=borrowed,
                 )

@@ -96,7 +96,8 @@ class GatewaySettings(_Section):
     extraction_batch_size: int | None = Field(
         None,
         ge=1,
-        description="Turns of a session after which facts are extracted; by default 10 for Responses, 1 for chat",
+        description="Turns of a session after which facts are extracted, by a model in one call; by default 10 for "
+        "Responses, 1 for chat",
     )
     quiet_seconds: float | None = Field(
         None,

@@ -123,7 +123,7 @@ class InMemorySessions:
         async with heard.alone:
             with never_fail(what, []), degrade(what):
                 if conversation.dialect == "chat":
-                    while heard.unread and await self._read_turns(conversation, heard, 1):
+                    while heard.unread and await self._read_turns(conversation, heard, len(heard.unread)):
                         pass
                 else:
                     due = len(heard.unread)
@@ -138,6 +138,8 @@ class InMemorySessions:
         key, first = named(conversation), heard.turns - len(heard.unread) + 1
         lent = self._borrowing.turns(key)
         is_lent = first in lent
+        if conversation.dialect == "chat":
+            count = min(count, self._extraction.together("chat", borrows=is_lent))
         alike = takewhile(lambda number: (number in lent) == is_lent, range(first, first + count))
         is_lasting = heard.failures >= TRIES  # then one by one, until the turn at fault is found
         turns = heard.unread[: 1 if is_lasting else len(list(alike))]
@@ -146,7 +148,7 @@ class InMemorySessions:
                 conversation.dialect,
                 conversation.scope,
                 [] if is_lent else _all(heard.read),
-                _all(turns),
+                turns,
                 kept=False,
                 borrowed=borrowed,
             )

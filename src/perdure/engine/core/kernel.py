@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from perdure.backends.rerankers.base import Reranker
     from perdure.backends.vector_stores.base import Vector, VectorStore
     from perdure.domain.clock import Clock
-    from perdure.domain.errors import (
-        NoCollectionError,
-    )
+    from perdure.domain.errors import NoCollectionError
     from perdure.domain.event import Change, Episode, HistoryRecord
     from perdure.domain.job import Job
     from perdure.domain.memory import MemoryItem
@@ -91,6 +89,9 @@ class FileObserver(Protocol):
 
     def note(self, changes: Sequence[Change]) -> None:
         """Note that these changes were made."""
+
+    async def forget_again(self, ids: Sequence[str]) -> None:
+        """Erase forgotten memories whose files another version of the files brought back."""
 
     async def state_at(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
         """Return a scope's memories at a time, by the versions of the files; empty without versions."""
@@ -145,8 +146,8 @@ class HistoryQueries:
         if text is None:
             return None
         loaded = json.loads(text)
-        events = [MemoryEvent(**event) for event in loaded["results"]]
-        return AddResult(events, loaded["warnings"], self.bare, notes=loaded.get("notes", 0))
+        events = [MemoryEvent(**event) for event in loaded.pop("results")]
+        return AddResult(events, bare=self.bare, **loaded)
 
     async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
         """Return the last messages before a time in a scope; none without a ledger."""
@@ -172,24 +173,6 @@ class HistoryQueries:
             why = "its text was erased" if record.erased else "it was imported without its change"
             raise ConflictError(f"event {event_id} cannot be undone: {why}", code="erased" if record.erased else None)
         return change, record.sequence
-
-    async def later_events(self, change: Change, sequence: int) -> list[HistoryRecord]:
-        """Return later changes of the same memory or its line that still hold, newest first.
-
-        An event and the one that undid it are both left out; what undid this event or an earlier one is not.
-        """
-        later = [record for record in await self.history(change.memory_id) if record.sequence > sequence]
-        ids = {record.id for record in later}
-        standing: list[HistoryRecord] = []
-        taken_back: set[str] = set()
-        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
-            if record.id in taken_back:
-                continue
-            if record.undoes in ids:
-                taken_back.add(record.undoes)
-            else:
-                standing.append(record)
-        return standing
 
     async def events_since(self, scope: Scope, moment: str) -> list[Change]:
         """Return the changes of a scope after a clock time, newest first."""
@@ -583,7 +566,8 @@ class Kernel(HistoryQueries):
 
 def _dump(result: AddResult) -> str:
     events = [event.model_dump() for event in result.results]
-    return json.dumps({"results": events, "warnings": result.warnings, "notes": result.notes})
+    told = {"warnings": result.warnings, "notes": result.notes, "waiting": result.waiting}
+    return json.dumps({"results": events, **told})
 
 
 _ALL: weakref.WeakSet[Kernel] = weakref.WeakSet()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from perdure.domain.maintenance import CONSOLIDATION, REFLECTION, Consolidation
+from perdure.domain.maintenance import CONSOLIDATION, MERGE, REFLECTION, Consolidation
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
@@ -25,12 +25,14 @@ from perdure.pipeline.retrieval.standing_facts import is_standing
 
 NEWEST = 100  # number of the newest memories of a scope that are examined
 TRIES = 3  # attempts at a merge if another writer changes one of the memories meanwhile
-ACTOR = "consolidate"
 REASON = "consolidated"
 
 
 class Consolidate:
-    """Merges memories; each merge is one commit, whose every event `undo` can revert."""
+    """Merges memories; each merge is one commit.
+
+    `undo` of the addition reverts the whole merge, `undo` of a deletion brings that original back alone.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -124,10 +126,10 @@ async def _consolidate(
             batch = Batch(kernel.clock)
             moment = kernel.clock.tick()
             merged = merged.with_(updated_at=moment, told_at=moment)
-            batch.add(merged, vector, actor=ACTOR, reason=REASON)
+            batch.add(merged, vector, actor=MERGE, reason=REASON)
             vectors = {row.id: row.vector for row in now}
             for item in items:
-                batch.remove(item, vectors[item.id], actor=ACTOR, reason=REASON, replaced_by=merged.id)
+                batch.remove(item, vectors[item.id], actor=MERGE, reason=REASON, replaced_by=merged.id)
             warnings += await kernel.commit(batch.changes, batch.vectors)
         return Consolidation(memory=merged, removed=tuple(items), by=by, warnings=tuple(warnings))
     raise ConflictError("the memories were changed while they were being merged: try again")

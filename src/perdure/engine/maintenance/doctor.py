@@ -18,6 +18,7 @@ from perdure.engine.core.lookup import scan
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance import repair as mending
 from perdure.engine.maintenance.consistency import Progress, compare
+from perdure.engine.transfer.backup_erasure import waiting_erasures
 from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
 
 # Pending review: what the rules left for a person to decide; only reads, a page at a time.
@@ -76,7 +77,7 @@ class Finding(Answer):
     """One problem."""
 
     kind: str
-    """store, ledger, gone, absent, journal, file, elsewhere, embedder, unembedded, pending, graph, quarantine,
+    """store, ledger, gone, absent, journal, file, elsewhere, embedder, unembedded, pending, graph, backup, quarantine,
     contradiction, or a rift of `agreement`."""
     id: str  # the memory, message or part concerned
     sentence: str
@@ -111,10 +112,11 @@ class Diagnosis(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Repair(Answer):
-    """What a repair did, and what it could not do, in sentences."""
+    """What a repair did, what it could not do, and what is to be known of what it did, in sentences."""
 
     done: list[str]
     failed: list[str]
+    remarks: list[str] = field(default_factory=list)
 
 
 async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis:
@@ -153,6 +155,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
             findings.append(Finding(disagreement.rift, disagreement.id, disagreement.sentence, True))
     findings += _elsewhere(found.elsewhere)
     findings += await _graph(engine)
+    findings += await _backups(kernel, ledger)
     findings += await _marks(kernel)
     counted = {name: getattr(found, name) for name in ("memories", "versions", "messages", "history")}
     return Diagnosis(findings, counted)
@@ -163,7 +166,8 @@ async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
 
     Rows that the store has lost are rebuilt from the ledger, which stores each change in full; nothing is deleted. If
     both have a memory and disagree, the store is the truth: history is completed as an import would. Messages whose
-    extraction had failed are read now, and memories without a vector are embedded.
+    extraction had failed are read now, memories without a vector are embedded, and what was forgotten is erased from
+    the backups that can be reached again.
     """
     kernel = engine.kernel
     await kernel.ready()
@@ -180,11 +184,13 @@ async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
         await work.drop_messages(_ids(diagnosis, "episode"))
         if "pending" in kinds:
             await work.extract_pending()
+        if "backup" in kinds:
+            await work.erase_from_backups()
     if "graph" in kinds:
         await work.look_again(_ids(diagnosis, "graph"))
     if "unembedded" in kinds:
         await work.embed_missing()
-    return Repair(work.done, work.failed)
+    return Repair(work.done, work.failed, work.remarks)
 
 
 def _ids(diagnosis: Diagnosis, *kinds: str) -> set[str]:
@@ -249,6 +255,14 @@ async def _graph(engine: Engine) -> list[Finding]:
     if found.waiting:
         findings.append(Finding("graph", "", f"{found.waiting} jobs of the graph are not done yet", notice=True))
     return findings
+
+
+async def _backups(kernel: Kernel, ledger: Ledger) -> list[Finding]:
+    """Return findings for backups from which something that was forgotten is still to be erased."""
+    return [
+        Finding("backup", str(place), f"{place} still holds what was forgotten: {do}", reached, notice=not reached)
+        for place, reached, do in await waiting_erasures(kernel, ledger)
+    ]
 
 
 async def _marks(kernel: Kernel) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 
 from perdure.backends.ledgers.base import Ledger
@@ -12,6 +12,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.core.access import UNRESTRICTED
 
 PAGE = 500  # records read at a time
+FEW = 100  # memories whose histories are read one by one; for more, the whole ledger is read
 DELETED = b"deleted"
 UNREADABLE = b"erased"
 
@@ -33,6 +34,22 @@ def last_word(records: Iterable[HistoryRecord]) -> bytes | None:
 async def last_words(ledger: Ledger) -> dict[str, bytes]:
     """Return the state of every memory after its last record."""
     return {id: last.says for id, last in (await _lasts(ledger)).items()}
+
+
+async def forgotten(ledger: Ledger, ids: Collection[str]) -> set[str]:
+    """Return those of these memories that were erased and not stored again since."""
+    last: dict[str, HistoryRecord] = {}
+    async for records in _histories(ledger, ids) if len(ids) <= FEW else history_pages(ledger):
+        for record in records:
+            known = last.get(record.memory_id)
+            if record.memory_id in ids and (known is None or moment_of(known) < moment_of(record)):
+                last[record.memory_id] = record
+    return {id for id, record in last.items() if record.erased}
+
+
+async def _histories(ledger: Ledger, ids: Collection[str]) -> AsyncIterator[list[HistoryRecord]]:
+    for id in ids:
+        yield await ledger.history(id)
 
 
 async def live_ids(ledger: Ledger) -> list[str]:

@@ -7,12 +7,13 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.filter import eq
-from perdure.domain.maintenance import REFLECTION, Experience, Insight, Reflected
+from perdure.domain.filter import Condition, all_of, eq
+from perdure.domain.maintenance import CONSOLIDATION, MERGE, REFLECTION, Experience, Insight, Pattern, Reflected
 from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded
@@ -20,6 +21,7 @@ from perdure.engine.core.access import visible
 from perdure.engine.core.batch import Batch, new_memory
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION
+from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.engine.maintenance.deletion import walk
 from perdure.pipeline.curation.llm.consolidation import read_insights
 
@@ -27,7 +29,8 @@ NEWEST = 1000  # number of the newest memories, and messages, of a scope that ar
 REFLECTIVE = "reflective"
 ACTOR = "reflect"
 _TIMES = re.compile(r"\s*\(\d+ times\)$")
-_BY_HAND = ("delete", "delete_all")  # actors whose deletion of an insight means that it must not come back
+_UNWANTED = ("delete", "delete_all", "undo", "revert", MERGE)
+"""Actors whose deletion of an insight means that it must not come back."""
 
 
 class Reflect:
@@ -49,9 +52,9 @@ async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, abo
     memories. If a model fails, or the named memories do not support its insights, the rules do it. With `store` each
     insight becomes a memory of type `reflective` in this scope, which names its sources in `derived_from` and is
     forgotten with them. Its id is derived from its content, so running again updates it; an insight that no longer
-    holds is removed. A lesson that already is a memory of that type is not stored twice, and a deleted insight stays
-    deleted. `about` limits the returned insights to those with one of its words, in themselves or in their memories;
-    all are stored.
+    holds is removed. A lesson that already is a memory of that type is not stored twice. An insight that somebody
+    reworded stays as it is, and one that somebody deleted, undid or merged stays away. `about` limits the returned
+    insights to those with one of its words, in themselves or in their memories; all are stored.
     """
     items = await _facts(kernel, scope)
     reflected = Reflected()
@@ -71,15 +74,37 @@ async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, abo
 
 def id_of(scope: Scope, insight: Insight) -> str:
     """Return the id of an insight's memory, derived from its content and scope."""
-    told = [scope.given(), insight.pattern, _TIMES.sub("", insight.content).casefold()]
+    return _id(scope, insight.pattern, insight.content)
+
+
+def _id(scope: Scope, pattern: str, content: str) -> str:
+    told = [scope.given(), pattern, _TIMES.sub("", content).casefold()]
     return str(uuid5(NAMESPACE_URL, f"perdure:insight:{json.dumps(told, sort_keys=True)}"))
+
+
+def _was_edited(item: MemoryItem) -> bool:
+    """Whether somebody reworded a stored insight: its id does not follow from its text then."""
+    return item.id not in {_id(item.scope, pattern, item.memory) for pattern in get_args(Pattern)}
 
 
 async def _facts(kernel: Kernel, scope: Scope) -> list[MemoryItem]:
     newest: deque[MemoryItem] = deque(maxlen=NEWEST)
     async for items in walk(kernel, scope, visible(scope, now=kernel.clock.now())):
-        newest.extend(item for item in items if _may_be_read(item))
+        of_insights = await _merged_insights(kernel, items)
+        newest.extend(item for item in items if _may_be_read(item) and item.id not in of_insights)
     return sorted(newest, key=lambda item: (item.told_at, item.created_at, item.id))
+
+
+async def _merged_insights(kernel: Kernel, items: Sequence[MemoryItem]) -> set[str]:
+    """Return the memories that insights were merged into, in which no pattern is looked for either."""
+    merged = [item for item in items if item.source == CONSOLIDATION and item.type == REFLECTIVE]
+    if not merged:
+        return set()
+    originals = tuple({id for item in merged for id in item.derived_from})
+    insights = all_of(Condition("version_of", "in", originals), eq("source", REFLECTION))
+    rows = (await kernel.store.list(kernel.collection, insights)).points
+    found = {str(row.payload["version_of"]) for row in rows}
+    return {item.id for item in merged if not found.isdisjoint(item.derived_from)}
 
 
 def _may_be_read(item: MemoryItem) -> bool:
@@ -125,7 +150,8 @@ async def _keep(
     embedded = await kernel.embedding.texts([insight.content for insight in wanted.values()])
     vectors: dict[str, Vector | None] = dict(zip(wanted, embedded.vectors, strict=True))
     async with kernel.lock(scope):
-        standing = await _kept(kernel, scope)
+        kept = await _kept(kernel, scope)
+        standing = {id: row for id, row in kept.items() if not _was_edited(MemoryItem.from_payload(row.payload))}
         named = {id for insight in wanted.values() for id in insight.memory_ids}
         rows = await kernel.store.get_many(kernel.collection, list(named))
         there = {row.id for row in rows if row.payload.get("state") == LIVE}
@@ -136,7 +162,7 @@ async def _keep(
             members = [known[each] for each in insight.memory_ids]
             if id in standing:
                 reflected.updated += _update(batch, standing.pop(id), insight, members, vectors[id])
-            elif not await _was_deleted(kernel, id):
+            elif id not in kept and not await _is_unwanted(kernel, id):
                 blank = new_memory(kernel, "", scope, id=id, type=REFLECTIVE, source=REFLECTION)
                 batch.add(blank.with_(**_fields(insight, members)), vectors[id], actor=ACTOR, reason="insight")
                 reflected.added += 1
@@ -155,9 +181,15 @@ async def _kept(kernel: Kernel, scope: Scope) -> dict[str, Point]:
     return found
 
 
-async def _was_deleted(kernel: Kernel, id: str) -> bool:
+async def _is_unwanted(kernel: Kernel, id: str) -> bool:
+    """Whether somebody deleted an insight, took it back or merged it into another memory."""
     records = [] if kernel.ledger is None else await kernel.ledger.history(id)
-    return bool(records) and records[-1].is_deleted and records[-1].actor in _BY_HAND
+    if kernel.ledger is None or not records or not records[-1].is_deleted:
+        return False
+    if records[-1].actor != FROM_FILES:
+        return records[-1].actor in _UNWANTED
+    change = await kernel.ledger.event(records[-1].id)
+    return change is not None and change.keep is not None  # no text is kept of what left with a branch
 
 
 def _fields(insight: Insight, members: Sequence[MemoryItem]) -> dict[str, object]:

@@ -22,6 +22,7 @@ from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.consistency import missing_episodes, rift_between
 from perdure.engine.maintenance.last_events import history_pages, last_word, moment_of
+from perdure.engine.transfer.backup_erasure import erase_from_backups
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
@@ -168,13 +169,14 @@ BATCH = 256  # rows embedded, records written and messages read at a time
 
 
 class Repairer:
-    """Steps of a repair; `done` and `failed` collect sentences about their results."""
+    """Steps of a repair; `done`, `failed` and `remarks` collect sentences about their results."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._kernel = engine.kernel
         self.done: list[str] = []
         self.failed: list[str] = []
+        self.remarks: list[str] = []
 
     async def rebuild_store(self) -> None:
         """Have the store rebuild its text index and its file from its rows."""
@@ -316,7 +318,7 @@ class Repairer:
     async def extract_pending(self) -> None:
         """Read messages whose extraction had failed, the messages of one call together."""
         tried: set[str] = set()
-        read = events = 0
+        read = events = notes = 0
         while True:
             limit = len(tried) + BATCH
             waiting = await self._ledger().pending_episodes(Scope(), limit)
@@ -327,15 +329,23 @@ class Repairer:
                 tried.add(call[0].add_id)
                 with degrade(f"{len(call)} messages could not be read", self.failed):
                     result = await self._engine.write.extract_pending(call, Scope(**call[0].scope))
-                    self.failed.extend(result.warnings)
-                    read += 0 if await self._still_wait(call) else len(call)
+                    (self.failed if result.waiting else self.remarks).extend(result.warnings)
+                    read += 0 if result.waiting else len(call)
                     events += sum(event.event != "NONE" for event in result.results)
-        if read:
-            self.done.append(f"read {read} messages that had waited: {events} memories changed")
+                    notes += result.notes
+        if read or events or notes:
+            kept = f", {notes} notes kept" if notes else ""
+            self.done.append(f"read {read} messages that had waited: {events} memories changed{kept}")
 
-    async def _still_wait(self, call: Sequence[Episode]) -> bool:
-        """Whether extraction failed again, so that the messages go on waiting."""
-        return any(episode.pending for episode in await self._ledger().get_episodes([call[0].id]))
+    async def erase_from_backups(self) -> None:
+        """Erase from backups what could not be erased when it was forgotten."""
+        place = await erase_from_backups(self._kernel, (), (), dry_run=False)
+        if place is None:
+            return
+        if place.count:
+            self.done.append(f"erased what was forgotten from backups: {place.count} lines")
+        if place.note:
+            self.failed.append(place.note)
 
     def _ledger(self) -> Ledger:
         ledger = self._kernel.ledger

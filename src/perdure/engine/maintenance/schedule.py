@@ -28,7 +28,7 @@ from perdure.engine.engine import Engine
 from perdure.engine.graph.jobs import JobKinds, hand_in, later, pause_after
 from perdure.engine.maintenance.deletion import walk
 from perdure.engine.transfer.backup import backup
-from perdure.engine.transfer.backup_erasure import erase_from_backups, settings_name
+from perdure.engine.transfer.backup_erasure import settings_name
 
 # Owners whose memories have grown since a task last ran, so that it processes only theirs.
 
@@ -200,10 +200,9 @@ def tasks_of(engine: Engine) -> list[Task]:
         return {"count": sum([len((await engine.reflect(owner)).insights) for owner in owners])}
 
     async def back_up(last: str) -> dict[str, Any]:
-        owed = await erase_from_backups(engine.kernel, (), (), dry_run=False)
         report = await backup(engine, scheduled=True)
         told = {"file": report.file, "bytes": report.bytes, "removed": len(report.removed)}
-        return told if owed is None or not owed.note else {**told, "owed": owed.note}
+        return {**told, "owed": report.owed} if report.owed else told
 
     return [
         Task("expire", settings.expire_hours, expire),

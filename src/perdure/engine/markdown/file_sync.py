@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -68,6 +68,7 @@ class FileSync:
         self._kernel = kernel
         self._watch = watch
         self.watcher = Watcher(kernel)
+        self.erase: Callable[[Sequence[str]], Awaitable[None]] | None = None  # set by the engine, which can
         versions = kernel.store.versions if isinstance(kernel.store, FileStore) else None
         self.versioning = None if versions is None else CommitWorker(kernel, versions)
 
@@ -97,6 +98,12 @@ class FileSync:
         """Have the written files committed as a version."""
         if self.versioning is not None:
             self.versioning.note(changes)
+
+    async def forget_again(self, ids: Sequence[str]) -> None:
+        """Erase forgotten memories whose files a checkout, a merge or a pull brought back."""
+        if self.erase is not None:
+            await self.erase(ids)
+        self.note(())
 
     async def state_at(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
         """Return a scope's memories at a time, from the versions of the files; empty if there are none."""

@@ -27,7 +27,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import cut_from
 from perdure.engine.core.rows import version_of
 from perdure.engine.maintenance.consistency import FROM_FILES
-from perdure.engine.maintenance.last_events import DELETED, digest, last_word, last_words
+from perdure.engine.maintenance.last_events import DELETED, FEW, digest, forgotten, last_word, last_words
 from perdure.pipeline.quarantine import suspect
 
 logger = logging.getLogger("perdure")
@@ -36,7 +36,6 @@ BY_HAND = "edited by hand"  # the reason in history for a memory whose file was 
 _BATCH = 500  # changes committed at a time
 _LOOKS = 10  # maximum scans while git keeps moving files; the last one is used as it is
 _NAMED = 5  # maximum unreadable files that one log line names
-_FEW = 100  # memories whose histories are read one by one; for more, the whole ledger is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,9 @@ async def sync_files(kernel: Kernel, paths: Collection[Path] | None = None, *, b
 
     A memory whose file is gone or was edited leaves a tombstone, unless it has one already. Without `bury` none is
     made: the files are as they should be, for another version of them was brought here. Nor is one made of what
-    somebody's `git checkout` or `git pull` brought, which is waited for: half of it is no version of anything. To be
-    called without a lock, on a kernel whose backends are open.
+    somebody's `git checkout` or `git pull` brought, which is waited for: half of it is no version of anything. A
+    forgotten memory that git brought back is erased again. To be called without a lock, on a kernel whose backends are
+    open.
     """
     store = kernel.store
     if not isinstance(store, FileStore):
@@ -77,10 +77,17 @@ async def sync_files(kernel: Kernel, paths: Collection[Path] | None = None, *, b
                 await following.ask(found.foreign)
             if left and store.versions is not None and not store.versions.is_at_rest(mark):
                 continue
+            brought = await following.forgotten(found.foreign, by_hand=bury)
             refused = await following.take(found.foreign)
             break
+    if brought and kernel.file_observer is not None:
+        await kernel.file_observer.forget_again(brought)
+        if bury:  # else the caller tells it
+            logger.warning("git brought forgotten memories back, which were erased again: %d", len(brought))
     result = absorbed(found)
     result.problems += refused
+    result.refused = len(refused)
+    result.forgotten = brought
     if result.rows:
         logger.info(
             "took in from files: %d added, %d changed, %d removed",
@@ -134,6 +141,20 @@ class _SyncRun:
             with degrade("git cannot be asked who changed files: they leave tombstones"):
                 edited = await self._store.versions.edited(known)
                 self._edited = {id for id, path in paths.items() if path is None or path in edited}
+
+    async def forgotten(self, foreign: Sequence[Foreign], *, by_hand: bool) -> list[str]:
+        """Return the forgotten memories of which git brought files back; `by_hand` if a person may have done so."""
+        paths: dict[str, list[str]] = {}
+        for each in foreign:
+            if each.before is None and each.after is not None and each.path is not None:
+                id = str(each.after.payload.get("version_of", each.after.id))
+                paths.setdefault(id, []).append(each.path)
+        known = set() if self._kernel.ledger is None else await forgotten(self._kernel.ledger, paths.keys())
+        files = [path for id in known for path in paths[id]]
+        if files and by_hand and self._store.versions is not None:
+            edited = await self._store.versions.edited(files)
+            known = {id for id in known if edited.isdisjoint(paths[id])}
+        return sorted(known) if self._store.versions is not None else []
 
     def _path_of(self, foreign: Foreign, id: str) -> str | None:
         path = None if foreign.path is not None else self._store.path_of(id)
@@ -215,7 +236,7 @@ class _SyncRun:
         if ledger is None or not told:
             return set()
         ids = {each.id for each in told}
-        if len(ids) > _FEW:
+        if len(ids) > FEW:
             words = await last_words(ledger)
         else:
             words = {id: word for id in ids if (word := last_word(await _history(ledger, id))) is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.aio.worker import Worker
 from perdure.engine.core.batch import Batch
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.maintenance.last_events import forgotten
 from perdure.engine.markdown.sync import ACTOR, sync_files
 from perdure.engine.markdown.write_context import LINES, MENDED, UNREAD, lines_of, message_of, of_replaced, shown
 from perdure.pipeline.curation.rules.reconciliation import decide
@@ -312,7 +313,9 @@ class FileVersions:
         versions = self._versioning.versions
         one = await versions.resolve(before)
         two = None if after is None else await versions.resolve(after)
-        return VersionDiff(before=one, after=two, results=await self._changes(await versions.step(one, two)))
+        step = await versions.step(one, two)
+        left = None if await versions.leads_to(one, two) else "Not there: "
+        return VersionDiff(before=one, after=two, results=await self._changes(step, left))
 
     @guarded
     async def branches(self) -> list[VersionBranch]:
@@ -359,10 +362,10 @@ class FileVersions:
             if is_new:
                 await versioning.versions.make_branch(name)
             await shielded(versioning.versions.switch(name))
-        await self._landed()
+        again = await self._landed()
         now = await versioning.versions.resolve("HEAD")
-        changes = await self._changes(await versioning.versions.step(head, now))
-        return MergeReport(outcome="made" if is_new else "switched", commit=now, results=changes)
+        changes = await self._changes(await versioning.versions.step(head, now), "Left with the branch: ")
+        return MergeReport(outcome="made" if is_new else "switched", commit=now, results=changes + _again(again))
 
     @guarded
     async def merge(self, point: str) -> MergeReport:
@@ -387,32 +390,50 @@ class FileVersions:
         versioning = self._versioning
         async with self._kernel.lock(Scope()):
             await versioning.commit()
+            head = await versioning.versions.resolve("HEAD")
             merged = await shielded(versioning.versions.merge(point, settle, message))
-        await self._landed()
+        again = await self._landed()
+        step, commit = merged.step, merged.commit
+        if again:
+            commit = await versioning.versions.resolve("HEAD")
+            step = await versioning.versions.step(head, commit)
         return MergeReport(
             outcome=merged.outcome,
-            commit=merged.commit,
-            results=await self._changes(merged.step),
-            conflicts=[_changed(pair) for pair in merged.conflicts],
+            commit=commit,
+            results=await self._changes(step) + _again(again),
+            conflicts=[_changed(pair) for pair in merged.conflicts if pair.after.id not in again],
             contradictions=[
                 {"ours": _named(each.ours), "theirs": _named(each.theirs), "stands": each.stands}
                 for each in merged.contradictions
+                if again.isdisjoint((each.ours.id, each.theirs.id))
             ],
         )
 
-    async def _landed(self) -> None:
-        """Update index and history from the files, which have their final state."""
+    async def _landed(self) -> set[str]:
+        """Update index and history from the files, which have their final state; return what is erased once more."""
         absorbed = await sync_files(self._kernel, bury=False)
-        unread = sum(not (problem.read or problem.holds) for problem in absorbed.problems)
-        if unread:
-            raise ConflictError(f"{unread} files could not be taken in: see perdure doctor")
+        if absorbed.refused:  # a file that is no memory's, or a copy, is no reason: it is left alone
+            raise ConflictError(
+                f"the files are switched or merged, but {absorbed.refused} of them could not be taken in: see perdure"
+                f" doctor"
+            )
+        if absorbed.forgotten:
+            await self._versioning.commit()
+        return set(absorbed.forgotten)
 
-    async def _changes(self, step: Step) -> list[VersionChange]:
+    async def _changes(self, step: Step, left: str | None = None) -> list[VersionChange]:
+        """Return a step's changes; `left` introduces memories that merely are not in the second of two states."""
+        erased = {item.id for item in step.erased}
+        if left is not None:
+            ledger = self._kernel.ledger
+            erased = set() if ledger is None else await forgotten(ledger, erased)
         words = await self._words([*(pair.after for pair in step.replaced), *step.learned])
         changes = [_changed(pair, words) for pair in step.replaced]
         changes += [_about(item, "learned", f"Learned: {shown(item)}", words) for item in step.learned]
         changes += [_about(item, "deleted", f"Deleted: {shown(item)}") for item in step.dropped]
-        changes += [VersionChange(change="forgotten", line="Forgot 1 memory", id=id) for id in step.erased]
+        changes += [VersionChange(change="forgotten", line="Forgot 1 memory", id=id) for id in sorted(erased)]
+        gone = [item for item in step.erased if item.id not in erased]
+        changes += [_about(item, "left", f"{left}{shown(item)}") for item in gone]
         changes += [_about(item, "unreadable", f"{UNREAD}{shown(item)}") for item in step.unread]
         changes += [_about(item, "mended", f"{MENDED}{shown(item)}") for item in step.mended]
         changes += [_about(item, "summarised", f"Summed up: {shown(item)}") for item in step.summaries]
@@ -437,6 +458,11 @@ class FileVersions:
         return found
 
 
+def _again(ids: Collection[str]) -> list[VersionChange]:
+    line = "Stays forgotten: 1 memory that came back with these versions"
+    return [VersionChange(change="forgotten", line=line, id=id) for id in sorted(ids)]
+
+
 def _changed(pair: Replaced, words: Mapping[str, dict[str, Any]] | None = None) -> VersionChange:
     return VersionChange(
         change="changed",
@@ -449,7 +475,7 @@ def _changed(pair: Replaced, words: Mapping[str, dict[str, Any]] | None = None) 
 
 
 def _about(item: MemoryItem, what: What, line: str, words: Mapping[str, dict[str, Any]] | None = None) -> VersionChange:
-    gone = what == "deleted"
+    gone = what in ("deleted", "left")
     return VersionChange(
         change=what,
         line=line,

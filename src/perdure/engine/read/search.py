@@ -525,17 +525,17 @@ class ReadPath:
 
     @guarded
     async def context(self, query: Query, *, max_tokens: int) -> str:
-        """Return the profile and the memories that answer the query as a block for a prompt."""
+        """Return the profile and the memories that answer the query, in its order, as a block for a prompt."""
         directives = await self._standing.directives(query.scope)
         profile = await self._standing.profile(query.scope)
-        found = await self.find(await self.rewritten(replace(query, trusted=True, files=False), []))
+        found = await self.find(await self.rewritten(replace(query, trusted=True, files=False, order="score"), []))
         standing = [*directives, *profile]
         said = {item.id for item in standing}
         facts = [item for item in found.results if item.id not in said]
         if self._by_words:
             best = max((item.score or 0.0 for item in found.results), default=0.0)
             facts = without_retold([item for item in facts if not item.is_said or adds_to(standing, item, best)])
-        block = render_context(directives, profile, facts, max_tokens=max_tokens)
+        block = render_context(directives, profile, facts, max_tokens=max_tokens, order=query.order)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
         return block
 

@@ -29,10 +29,10 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem, Tags, check_metadata, read_id, text_hash
 from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.domain.text.readable import shown
+from perdure.domain.text.readable import kind_of, shown
 from perdure.engine.core.embedding import without_derived
 from perdure.engine.core.rows import check_item
-from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text
+from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text, read_texts
 
 FORMAT = 1  # the format version that this perdure writes; it rejects a higher one
 ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
@@ -174,7 +174,7 @@ def _read_json(text: str) -> dict[str, Any]:
         raise InvalidInputError(f"it is not JSON: {error}") from error
     _checked(value)
     if not isinstance(value, dict):
-        raise InvalidInputError(f"it is a JSON {type(value).__name__}, not an object: write one object a line")
+        raise InvalidInputError(f"it is {kind_of(value)}, not an object: write one object a line")
     return value
 
 
@@ -216,6 +216,13 @@ def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
         if payload.get(name) is not None and iso(parse_moment(payload[name], name)) != payload[name]:
             raise invalid(name, "written as 2026-03-01T09:30:00.000000+00:00", payload[name])
     check_metadata(payload.get("metadata"))
+    for name in ("sources", "older", "derived_from"):
+        read_texts(payload.get(name, []), name)
+    for name in ("importance", "confidence"):
+        if payload.get(name) is not None:
+            read_share(payload[name], name)
+    for name in ("version", "access_count"):
+        _check_count(payload.get(name, 0), name)
     try:
         _scope_of(payload)
         check_item(MemoryItem.from_payload(payload))
@@ -236,7 +243,12 @@ def _read_event(value: dict[str, Any]) -> Event:
     fields = {name: value[name] for name in RECORD if name in value}
     fields |= {"is_deleted": value["event"] == "DELETE", "erased": read_flag(value.get("erased", False), "erased")}
     record = HistoryRecord(**{"old_value": None, "new_value": None, **fields, "confidence": confidence})
-    rows = {name: MemoryItem.from_payload(_read_row(value[name])) for name in ROWS if value.get(name) is not None}
+    given = {name: value[name] for name in ROWS if value.get(name) is not None}
+    for name, row in given.items():
+        if not isinstance(row, dict):
+            raise invalid(name, "an object", row)
+    rows = {name: MemoryItem.from_payload(_read_row(row)) for name, row in given.items()}
+    sources, hides = (tuple(read_texts(value.get(name, []), name)) for name in ("sources", "hides"))
     if record.erased or not ("before" in rows or "after" in rows):
         return Event(record, None)
     change = Change(
@@ -249,8 +261,8 @@ def _read_event(value: dict[str, Any]) -> Event:
         reason=record.reason,
         confidence=record.confidence,
         undoes=record.undoes,
-        sources=tuple(value.get("sources", ())),
-        hides=tuple(value.get("hides", ())),
+        sources=sources,
+        hides=hides,
         **rows,
     )
     return Event(record, change)
@@ -263,9 +275,7 @@ def _read_episode(value: dict[str, Any]) -> Episode:
     for name in ("told_at", "created_at"):
         if iso(parse_moment(value[name], name)) != value[name]:
             raise InvalidInputError(f"{name} is not written in full: {shown(value[name])}", field=name)
-    position = value.get("position", 0)
-    if isinstance(position, bool) or not isinstance(position, int):
-        raise invalid("position", "a whole number", position)
+    position = _check_count(value.get("position", 0), "position")
     return Episode(
         **{name: value[name] for name in EPISODE if name in value and name != "position"},
         position=position,
@@ -277,8 +287,8 @@ def _read_episode(value: dict[str, Any]) -> Episode:
 
 def _read_said(value: dict[str, Any], text: str, default: Scope) -> ConversationLine:
     known = _ADDITION
-    messages = value.get("messages")
-    if messages is None:
+    messages: Any = value.get("messages")
+    if "messages" not in value:
         known = _MESSAGE
         messages = {name: value[name] for name in ("role", "content", "name", "timestamp", "id") if name in value}
     addition = read_addition(
@@ -341,6 +351,12 @@ def _check_texts(value: Mapping[str, Any], needed: Sequence[str], optional: Sequ
         given = value.get(name)
         if not isinstance(given, str) and (given is not None or name in needed):
             raise invalid(name, "text", given)
+
+
+def _check_count(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(name, "a whole number", value)
+    return value
 
 
 def _moment(value: Mapping[str, Any], name: str) -> str | None:

@@ -18,6 +18,8 @@ from perdure.engine.transfer import archive
 from perdure.engine.transfer.backup_erasure import (
     BackupEntry,
     backup_folder,
+    erase_from_backups,
+    ledger_file,
     made_backups,
     note_backups,
     settings_name,
@@ -44,11 +46,13 @@ class BackupReport(Answer):
     bytes: int
     held: ExportReport
     removed: tuple[str, ...] = ()  # older scheduled backups that were deleted
+    owed: str = ""  # what could not be erased yet from other backups, and why
 
     def model_dump(self) -> dict[str, Any]:
         """The report as plain values."""
         told = {"file": self.file, "at": self.at, "sha256": self.sha256, "bytes": self.bytes}
-        return {**told, **self.held.model_dump(), "removed": list(self.removed)}
+        owed = {"owed": self.owed} if self.owed else {}
+        return {**told, **self.held.model_dump(), "removed": list(self.removed), **owed}
 
 
 async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool = False) -> BackupReport:
@@ -83,7 +87,14 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
         # Before any writer continues: later erasures must search this file, too.
         nonlocal checksum
         own = file.parent == backup_folder(kernel)
-        made = BackupEntry(place=file, at=at, host=platform.node(), is_scheduled=scheduled, is_own=own)
+        made = BackupEntry(
+            place=file,
+            at=at,
+            host=platform.node(),
+            is_scheduled=scheduled,
+            is_own=own,
+            ledger=ledger_file(kernel),
+        )
         await note_backups(kernel, ledger, [made])
         checksum = await asyncio.to_thread(writer.close)
 
@@ -95,7 +106,8 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
         writer.drop()
     size = file.stat().st_size
     removed = await _let_go_of_old(engine, at) if scheduled else ()
-    return BackupReport(str(file), at, checksum, size, held, removed)
+    waiting = await erase_from_backups(kernel, (), (), dry_run=False)
+    return BackupReport(str(file), at, checksum, size, held, removed, waiting.note if waiting is not None else "")
 
 
 def _file_of(engine: Engine, place: Path | None, at: str) -> Path:
@@ -115,7 +127,7 @@ async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
     kernel = engine.kernel
     ledger = await kernel.required_ledger()
     known = sorted(await made_backups(kernel, ledger), key=lambda made: made.at <= newest)
-    mine = [made for made in known if made.is_scheduled and made.is_here]
+    mine = [made for made in known if made.is_scheduled and made.is_here and not made.is_others]
     old = mine[: -kernel.config.upkeep.backups_kept]
     for made in old:
         with suppress(FileNotFoundError):
@@ -140,14 +152,13 @@ async def restore(engine: Engine, file: Path, *, into_existing: bool = False, re
         try:
             archive.read_line(line, Scope())
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"line {number} of {file.name}: {error.message}; nothing was restored", field="file", value=str(file)
-            ) from error
+            raise InvalidInputError(f"line {number} of {file.name}: {error.message}") from error
 
-    header, checksum = check_sealed(file, look)
+    try:
+        header, checksum = check_sealed(file, look)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error.message}; nothing was restored", field="file", value=str(file)) from error
     kernel = engine.kernel
-    await kernel.ready()
-    ledger = await kernel.required_ledger()
     label = kernel.embedding.embedder.label
     if header.get("embedder") != label and not reembed:
         raise ConfigError(
@@ -156,6 +167,8 @@ async def restore(engine: Engine, file: Path, *, into_existing: bool = False, re
             field="embedder",
             value=label,
         )
+    await kernel.ready()
+    ledger = await kernel.required_ledger()
     name = settings_name(kernel, _UNDER_WAY)
     begun = (await ledger.settings.get(name)).get("sha256") == checksum
     if not begun and not into_existing:

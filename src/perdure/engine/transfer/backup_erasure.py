@@ -6,10 +6,11 @@ import asyncio
 import json
 import os
 import platform
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import PerdureError
@@ -60,7 +61,9 @@ class BackupEntry:
     is_scheduled: bool = False
     owed: PendingErasure = field(default_factory=PendingErasure)  # what could not be erased from it yet
     is_own: bool = False  # whether it was written into the memory's own folder of backups
+    ledger: Path | None = None  # the ledger that listed it first; None of an older entry, and if there is no such file
     recorded: Path | None = None  # where the ledger has it, if that folder has moved since
+    is_others: bool = False  # whether it is of the memory that this one was copied from, which still stands
 
     @property
     def is_here(self) -> bool:
@@ -71,7 +74,8 @@ class BackupEntry:
         """Return the entry for the ledger."""
         owed = {"owed": self.owed.model_dump()} if self.owed else {}
         own = {"own": True} if self.is_own else {}
-        return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **own, **owed}
+        ledger = {} if self.ledger is None else {"ledger": str(self.ledger)}
+        return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **own, **ledger, **owed}
 
 
 PLACE = "backups"
@@ -87,6 +91,12 @@ def settings_name(kernel: Kernel, what: str) -> str:
     return f"{what}@{store_mark(kernel.identity, kernel.config.vector_store.collection_name)}"
 
 
+def ledger_file(kernel: Kernel) -> Path | None:
+    """Return the file of the memory's ledger, which a copy of its folder has too; None for a ledger on a server."""
+    config = kernel.config
+    return config.ledger_path.absolute() if config.history.provider == "sqlite" else None
+
+
 async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
     """Return the known backups of this memory, oldest first."""
     known = await ledger.settings.get(settings_name(kernel, "backups"))
@@ -98,23 +108,40 @@ async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
             is_scheduled=told.get("scheduled") is True,
             owed=PendingErasure.read(told.get("owed")),
             is_own=told.get("own") is True,
+            ledger=Path(str(told["ledger"])) if told.get("ledger") else None,
         )
         for place, told in known.items()
     ]
-    folder = backup_folder(kernel)
-    found = [_where_it_is(each, folder) for each in found]
+    folder, own_ledger = backup_folder(kernel), ledger_file(kernel)
+    is_copied = cache(lambda path: ledger.holds_settings(path, settings_name(kernel, "backups")))
+    found = [lying for each in found for lying in _where_it_lies(each, folder, own_ledger, is_copied)]
     return sorted(found, key=lambda made: (made.at, str(made.place)))
 
 
-def _where_it_is(made: BackupEntry, folder: Path) -> BackupEntry:
-    """Return a backup in the memory's own folder as it lies there, if the folder is no longer where it was.
+def _where_it_lies(
+    made: BackupEntry, folder: Path, ledger: Path | None, is_copied: Callable[[Path], bool]
+) -> list[BackupEntry]:
+    """Return a backup as it lies now, and as it lies in the memory's own folder if that was moved or copied.
 
-    Others stay: a file of the same name may be a copy of one that cannot be reached now and still has the text.
+    A copy of a memory has the original's list, which names the original's files: while that stands, they are its own.
+    Files outside of the own folder stay where they were written: one of the same name here may be a copy of one that
+    cannot be reached now and still has the text.
     """
     here = folder / made.place.name
-    if not made.is_own or (made.is_here and made.place.exists()) or not here.is_file():
-        return made
-    return replace(made, place=here, host=platform.node(), recorded=made.place)
+    told_by_place = made.ledger is None and made.place.parent.name == PLACE  # an entry of before `own` and `ledger`
+    if ledger is not None and made.is_here and not _is_same(made.place.parent, folder):
+        first = made.place.parent.parent / ledger.name if told_by_place else made.ledger
+        made = replace(made, is_others=first is not None and not _is_same(first, ledger) and is_copied(first))
+    if not (made.is_own or told_by_place) or _is_same(made.place, here) or not here.is_file():
+        return [made]
+    own = replace(made, place=here, host=platform.node(), is_own=True, ledger=ledger, is_others=False)
+    if made.is_here and not made.is_others and made.place.exists():
+        return [made, own]  # another folder is set for backups since
+    return [replace(own, recorded=made.place)]
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
 
 
 async def note_backups(
@@ -152,17 +179,25 @@ async def erase_from_backups(
     count, changed, missing, notes = 0, [], [], []
     for each in made:
         owed = each.owed | asked
-        if not owed:
+        wanted = asked if each.is_others else owed
+        if not wanted:
             continue
         try:
-            found = await asyncio.to_thread(_in_file, each, owed, dry_run)
+            found = await asyncio.to_thread(_in_file, each, wanted, dry_run or each.is_others)
         except FileNotFoundError:
             missing.append(each)
-            notes.append(f"{each.place.name} is not where it was written: a copy of it elsewhere keeps the text")
+            if not each.is_others:
+                notes.append(f"{each.place.name} is not where it was written: a copy of it elsewhere keeps the text")
             continue
         except (OSError, PerdureError) as error:
             changed.append(replace(each, owed=owed))
-            notes.append(f"{each.place.name}: {_why(each, error)}")
+            if not each.is_others:
+                notes.append(f"{each.place.name}: {_why(each, error)}")
+            continue
+        if each.is_others:
+            if found:
+                changed.append(replace(each, owed=owed))
+                notes.append(f"{each.place} keeps the text: it is of the memory that this one was copied from")
             continue
         count += found
         if each.owed:
@@ -171,16 +206,35 @@ async def erase_from_backups(
         await note_backups(kernel, ledger, changed, [each.recorded or each.place for each in missing])
     if not (count or notes):
         return ErasedPlace(PLACE, 0, "none")
-    waits = any(each.owed for each in changed)
-    return ErasedPlace(PLACE, count, "found" if dry_run else "pending" if waits else "erased", "; ".join(notes))
+    waits = any(each.owed and not each.is_others for each in changed)
+    if dry_run:
+        return ErasedPlace(PLACE, count, "found", "; ".join(notes))
+    status: Literal["pending", "erased", "kept"] = "pending" if waits else "erased" if count or missing else "kept"
+    return ErasedPlace(PLACE, count, status, "; ".join(notes))
+
+
+async def waiting_erasures(kernel: Kernel, ledger: Ledger) -> list[tuple[Path, bool, str]]:
+    """Return the backups that still hold what was forgotten: the file, whether it can be reached, what to do."""
+    found = []
+    for each in await made_backups(kernel, ledger):
+        if each.is_others or not each.owed:
+            continue
+        reached = each.is_here and each.place.parent.is_dir()
+        do = "perdure doctor --repair erases it there"
+        if not each.is_here:
+            do = f"it lies on the machine {each.host}: run perdure doctor --repair there, or delete the file"
+        elif not reached:
+            do = "its folder is not here now: bring it back, and run perdure doctor --repair"
+        found.append((each.place, reached, do))
+    return found
 
 
 def _why(made: BackupEntry, error: Exception) -> str:
     if isinstance(error, PerdureError):
         return error.message
-    place = "another machine" if not made.is_here else "its folder"
-    reason = getattr(error, "strerror", None) or type(error).__name__
-    return f"it lies on {place} and cannot be rewritten now ({reason})"
+    reason = getattr(error, "strerror", None) or "the system says no more"
+    where = "" if made.is_here else "it lies on another machine and "
+    return f"{where}cannot be rewritten now ({reason})"
 
 
 def _in_file(made: BackupEntry, owed: PendingErasure, dry_run: bool) -> int:

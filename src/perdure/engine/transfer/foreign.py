@@ -22,7 +22,7 @@ from perdure.domain.event import Episode
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
 from perdure.engine.transfer import archive
-from perdure.engine.transfer.archive import ConversationLine, Event, Line, Row
+from perdure.engine.transfer.archive import ConversationLine, Event, Line, Row, Seal
 from perdure.engine.transfer.report import ImportReport
 from perdure.engine.transfer.transfer import Chunks, Sink
 from perdure.engine.transfer.writer import ImportWriter, Kept, Numbered
@@ -78,16 +78,14 @@ async def import_parts(
 ) -> ImportReport:
     """Import files of any known format, and report what was left out or rejected, and its place.
 
-    Running it again imports only what is new. InvalidInputError if no file has a known format; ScopeError if there are
+    Running it again imports only what is new. The memory is opened with the first readable item, so that a file without
+    any makes none. InvalidInputError if no file has a known format; ScopeError if there are
     conversations and no scope for them.
     """
-    await engine.kernel.ready()
     report = ImportReport()
     intake = ImportWriter(engine, report, kept)
-    await intake.prepare()
     await _Carrier(intake, report, wish, watch).carry(parts)
     await intake.finish()
-    await engine.kernel.sync()
     return report
 
 
@@ -131,6 +129,8 @@ class _Carrier:
         self._watch = watch
         self._readers: dict[str, Reader] = {}
         self._known: set[str] | None = None
+        self._damage = ""  # what is wrong with the first item of a lone file without a readable one
+        self._is_backup = False
         self._stretches: list[tuple[str, int, str, bytes]] = []
         """Time, order, place and packed content of every part: a fraction of the file, and sortable."""
 
@@ -140,7 +140,7 @@ class _Carrier:
         if unknown and not self._report.formats:
             raise InvalidInputError(
                 f"{', '.join(unknown[:5])}{' and others' if unknown[5:] else ''}: nothing that import knows is in "
-                f"there. It looked for {LOOKED_FOR}",
+                f"there{self._damage}. It looked for {LOOKED_FOR}",
                 field="format",
             )
         for name in unknown:
@@ -169,6 +169,8 @@ class _Carrier:
             format = self._wish.format or _format_of(head)
             if format is not None:
                 await self._pieces(chain(head, stream), format, "")
+            elif not faults:
+                self._damage = _damage_of(head)
         for fault in faults:
             self._report.refuse(0, fault, part.name)
         return [part.name] if head and format is None else []
@@ -255,8 +257,14 @@ class _Carrier:
             line = archive.read_line(piece.text, self._wish.default)
         except InvalidInputError as error:
             self._report.refuse(piece.number, error.message, where)
-        else:
-            await self._chunks.add(Numbered(piece.number, line, where))
+            return
+        if isinstance(line, ConversationLine) and not line.addition.messages:
+            self._report.leave("a conversation without a message", where or f"line {piece.number}")
+            return
+        if (isinstance(line, Seal) or (isinstance(line, Row) and line.vector is not None)) and not self._is_backup:
+            self._is_backup = True
+            self._report.warn(["this is a backup: `perdure restore` checks such a file to its end before it writes"])
+        await self._chunks.add(Numbered(piece.number, line, where))
 
     async def _take(self, found: Found, number: int, format: str) -> None:
         if isinstance(found, LeftOut):
@@ -315,6 +323,19 @@ def _format_of(head: Iterable[Piece]) -> str | None:
         if found is not None:
             return found
     return None
+
+
+def _damage_of(head: Sequence[Piece]) -> str:
+    """Return what is wrong with the first item if none of them can be read; else nothing."""
+    first = ""
+    for piece in head:
+        try:
+            piece.value()
+        except DamagedError as error:
+            first = first or f" ({'line' if piece.is_line else 'item'} {piece.number}: {error})"
+        else:
+            return ""
+    return first
 
 
 def _guarded(part: Part, faults: list[str]) -> Generator[bytes, None, None]:

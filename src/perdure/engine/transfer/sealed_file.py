@@ -29,6 +29,8 @@ _PART = f".perdure-part.{hashlib.sha256(platform.node().encode()).hexdigest()[:8
 """Prefix of partial files of this machine."""
 _LONGEST_HEAD = 65_536
 _SEAL = '{"record":"seal",'
+_VECTOR = '"vector_f32":'
+"""What only a backup has: an export has no vectors, and no seal."""
 
 
 class SealedWriter:
@@ -76,7 +78,7 @@ class SealedWriter:
 
 def read_sealed(place: Path) -> Iterator[str]:
     """Yield the lines of a file without the seal; InvalidInputError if it is truncated, damaged or foreign."""
-    digest, count, seal = hashlib.sha256(), 0, ""
+    digest, count, seal, has_vectors = hashlib.sha256(), 0, "", False
     for line in _lines(place):
         if seal:
             raise _damaged(place, "something follows its last line")
@@ -87,11 +89,12 @@ def read_sealed(place: Path) -> Iterator[str]:
             _check_head(place, line)
         digest.update(line.encode())
         count += 1
+        has_vectors = has_vectors or _VECTOR in line
         yield line
     if count == 0 and not seal:
         raise _foreign(place)
     if not seal.endswith("\n"):
-        raise _damaged(place, "it is cut off")
+        raise _damaged(place, "it is cut off") if has_vectors else _exported(place)
     told = json.loads(seal)
     if told.get("lines") != count or told.get("sha256") != digest.hexdigest():
         raise _damaged(place, "its checksum is another")
@@ -138,7 +141,7 @@ def _lines(place: Path) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise _foreign(place) from error
     except OSError as error:
-        raise PerdureError(f"{place.name} cannot be read: {error.strerror or type(error).__name__}") from error
+        raise PerdureError(f"{place.name or place} cannot be read: {error.strerror or type(error).__name__}") from error
 
 
 def _check_head(place: Path, line: str) -> None:
@@ -159,8 +162,12 @@ def _foreign(place: Path) -> InvalidInputError:
 
 
 def _damaged(place: Path, what: str) -> InvalidInputError:
+    return InvalidInputError(f"{place.name} is a damaged backup: {what}", field="file", value=str(place))
+
+
+def _exported(place: Path) -> InvalidInputError:
     return InvalidInputError(
-        f"{place.name} is a damaged backup: {what}; nothing was restored", field="file", value=str(place)
+        f"{place.name} is an export and no backup: `perdure import` reads it", field="file", value=str(place)
     )
 
 

@@ -141,10 +141,8 @@ async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope
     stays so. `default` fills in the scope fields that conversations and facts do not name. InvalidInputError if a newer
     perdure wrote the archive.
     """
-    await engine.kernel.ready()
     report = ImportReport()
     intake = ImportWriter(engine, report)
-    await intake.prepare()
     chunks = Chunks(intake)
     for number, text in enumerate(lines, 1):
         stripped = text.removeprefix("\ufeff").strip() if number == 1 else text.strip()
@@ -159,5 +157,4 @@ async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope
             await chunks.add(Numbered(number, line))
     await chunks.flush()
     await intake.finish()
-    await engine.kernel.sync()
     return report

@@ -57,6 +57,7 @@ class ImportWriter:
         self._untold: set[str] = set()  # those of them without any history so far
         self._ahead: set[str] = set()  # memories that were changed, deleted or forgotten here since: left as they are
         self._forgotten: set[str] = set()  # messages that were erased here with their memories
+        self._is_open = False
         self._repeats: Counter[str] = Counter()
         self._brings_vectors = False  # whether the rows have vectors of the current embedder
 
@@ -64,8 +65,12 @@ class ImportWriter:
         """Begin an archive: its vectors are used if they are of the current embedder."""
         self._brings_vectors = header.embedder == self._kernel.embedding.embedder.label
 
-    async def prepare(self) -> None:
-        """Read the target's state before the first line."""
+    async def _open(self) -> None:
+        """Open the target and read its state, once and before the first line: a file without any makes no memory."""
+        if self._is_open:
+            return
+        await self._kernel.ready()
+        self._is_open = True
         if self._kernel.ledger is not None:
             self._has_past = (await self._kernel.ledger.stats())["history"] > 0
         else:
@@ -73,6 +78,7 @@ class ImportWriter:
 
     async def known_messages(self, scope: Scope) -> set[str]:
         """Return the original ids of the scope's messages, hidden too, by which repeated exports are recognised."""
+        await self._open()
         known: set[str] = set()
         async for episodes in scan_episodes(self._kernel.ledger, scope, include_hidden=True):
             known.update(each.message_id for each in episodes if each.message_id and each.scope == scope.given())
@@ -82,6 +88,7 @@ class ImportWriter:
         """Write lines of one kind; a rejected one does not affect the others."""
         if not chunk:
             return
+        await self._open()
         try:
             await self._write([numbered.line for numbered in chunk])
         except InvalidInputError as error:
@@ -92,7 +99,12 @@ class ImportWriter:
                 await self.take([numbered])
 
     async def finish(self) -> None:
-        """Write a history for memories without one in the archive."""
+        """Write a history for memories without one in the archive, and force all to the disk."""
+        if self._is_open:
+            await self._complete_history()
+            await self._kernel.sync()
+
+    async def _complete_history(self) -> None:
         ledger = self._kernel.ledger
         if ledger is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial, wraps
@@ -128,6 +128,8 @@ class WritePath:
         if not addition.infer:
             result = await self._store_as_said(addition, messages, moments, episodes, forged)
             return replace(result, warnings=[*ahead, *result.warnings])
+        if addition.later and not forged and self._keeps_messages:
+            return await self._store_for_later(addition, episodes, ahead)
         reading = Reading([])
         if messages:
             earlier = await self._context(addition.scope, min(*moments, clock))
@@ -150,14 +152,7 @@ class WritePath:
                 self._kernel, messages, unnoted(messages, reading.facts), addition.scope, forged
             )
         ]
-        endings = []
-        for item, fact in reading.endings:
-            sources = _sources(fact, episodes, self._kernel.config.episodes)
-            for proven in await with_provenance(self._kernel, messages, [fact], addition.scope, forged):
-                if proven.origin is None and proven.quarantined is None:
-                    moment = told_at(fact, moments, now)
-                    told = SourcedFact.by(iso(clock), moment, fact=proven, vector=None, sources=sources)
-                    endings.append((item, told))
+        endings = await self._endings(reading, messages, episodes, addition.scope, now=now, forged=forged)
         context = FactContext(
             scope=addition.scope,
             metadata=addition.metadata,
@@ -211,24 +206,69 @@ class WritePath:
 
     @guarded
     @counted
-    async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
-        """Extract facts from the messages of one call whose extraction had failed (`doctor --repair`)."""
+    async def extract_pending(self, episodes: Sequence[Episode], scope: Scope, *, actor: str = "repair") -> AddResult:
+        """Extract facts from stored messages that wait for it, in one call: extraction had failed, or was put off."""
         messages = [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
         now = self._kernel.clock.now()
         moments = [message.timestamp or now for message in messages]
-        answers = self._kernel.answers(scope)
-        request = ReadRequest(messages=messages, now=max(moments, default=now), answers=answers, whole=True)
+        messages = await without_echoes(self._kernel, messages, scope)
+        request = ReadRequest(
+            messages=messages,
+            now=max(moments, default=now),
+            answers=self._kernel.answers(scope),
+            whole=True,
+            reference=partial(self._reference, scope, None, messages),
+        )
         reading = await self._kernel.curator.read(request)
         if reading.unread:
-            return AddResult([], reading.warnings)
+            return AddResult([], reading.warnings, waiting=len(episodes))
         sourced = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
-            for fact in await with_provenance(self._kernel, messages, reading.facts, scope)
+            for fact in await with_provenance(self._kernel, messages, unnoted(messages, reading.facts), scope)
         ]
-        context, ids = FactContext(scope=scope, metadata={}, actor="repair"), [episode.id for episode in episodes]
-        return await self._reconcile(sourced, context, None, pending=ids, read=ids)
+        endings = await self._endings(reading, messages, episodes, scope, now=now)
+        context, ids = FactContext(scope=scope, metadata={}, actor=actor), [episode.id for episode in episodes]
+        return await self._reconcile(
+            sourced, context, None, endings=endings, pending=ids, read=ids, warnings=reading.warnings
+        )
+
+    async def _endings(
+        self,
+        reading: Reading,
+        messages: Sequence[Message],
+        episodes: Sequence[Episode],
+        scope: Scope,
+        *,
+        now: datetime,
+        forged: Collection[int] = (),
+    ) -> list[tuple[MemoryItem, SourcedFact]]:
+        """Return the memories that the user's own words end, each with these words."""
+        endings, moments = [], [message.timestamp or now for message in messages]
+        clock = iso(self._kernel.clock.moment())
+        for item, fact in reading.endings:
+            sources = _sources(fact, episodes, self._kernel.config.episodes)
+            for proven in await with_provenance(self._kernel, messages, [fact], scope, forged):
+                if proven.origin is None and proven.quarantined is None:
+                    moment = told_at(fact, moments, now)
+                    told = SourcedFact.by(clock, moment, fact=proven, vector=None, sources=sources)
+                    endings.append((item, told))
+        return endings
+
+    @property
+    def _keeps_messages(self) -> bool:
+        """Whether messages are stored, so that they can wait to be read."""
+        return self._kernel.ledger is not None and self._kernel.config.episodes != "off"
+
+    async def _store_for_later(
+        self, addition: Addition, episodes: Sequence[Episode], warnings: Sequence[str]
+    ) -> AddResult:
+        """Store the messages, which are searched by their words, to be read with later ones."""
+        waiting = [replace(episode, pending=True) for episode in episodes]
+        async with self._kernel.lock(addition.scope):
+            late = await self._kernel.commit((), {}, episodes=waiting)
+        return AddResult([], [*warnings, *late], self._kernel.bare, waiting=len(waiting))
 
     async def _store_as_said(
         self,
@@ -341,7 +381,9 @@ class WritePath:
             await self._decide(plan, sourced, banded)
             for item, told in endings:
                 await plan.end(told, item)
-            result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes)
+            waiting = len(pending) if embedded.failed else sum(episode.pending for episode in episodes)
+            waiting = waiting if self._keeps_messages else 0
+            result = AddResult(plan.events, plan.warnings, kernel.bare, notes=plan.notes, waiting=waiting)
             remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
             unmet = await self._unmet(sourced, plan) if kernel.config.searches_messages else set[str]()
             late = await kernel.commit(

@@ -311,15 +311,18 @@ class LLMCurator:
             reading.warnings += facts.warnings
             if facts.refused:
                 self._report(facts.refused, reading)
-                if self._takes_notes:
-                    reading.facts += refused_notes(facts.refused, request.messages, request.read_before)
+                notes = refused_notes(facts, request.messages, request.read_before)
+                reading.facts += notes if self._takes_notes else []
+                if notes and not reading.facts:  # what was said would be neither a fact nor a note
+                    reading.unreadable = True
+                    raise UnreadableAnswer("none of the language model's facts is in the messages")
             if not llm.has_recalled:  # an answer from the cache numbers the memories of its own day
                 reading.endings = [
                     (known[end.memory], Fact(text=end.quote, sources=(end.place,), rule="llm: ended"))
                     for end in facts.ends
                 ]
             reading.unread = False
-            if not facts.warnings:
+            if not facts.warnings and (facts or not facts.refused):
                 await llm.good()
         return reading
 
@@ -351,7 +354,12 @@ class LLMCurator:
         """Warn of the facts that nobody said; their texts stay out of the log."""
         reasons = Counter(each.missing for each in refused)
         told = ", ".join(f"{count} by {missing}" for missing, count in sorted(reasons.items()))
-        sentence = f"{len(refused)} facts of the language model are not in the messages ({told}): refused"
+        are = (
+            "1 fact of the language model is"
+            if len(refused) == 1
+            else f"{len(refused)} facts of the language model are"
+        )
+        sentence = f"{are} not in the messages ({told}): refused"
         _log.warning(sentence)
         reading.warnings.append(sentence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import derived_from, retellings, scan_episodes, taken_in_by
+from perdure.engine.core.lookup import AT_A_TIME, derived_from, retellings, scan_episodes, taken_in_by
 from perdure.engine.core.rows import version_of
 from perdure.engine.graph.erase import GraphErasure, with_status
 from perdure.engine.maintenance.last_events import history_pages
@@ -38,6 +38,7 @@ class _Found:
     episodes: dict[str, None] = field(default_factory=dict)
     derived: dict[str, None] = field(default_factory=dict)
     """Memories that are erased because they were derived from the others; messages with other sources stay."""
+    reasons: dict[str, str] = field(default_factory=dict)  # why each memory goes, as `ErasureReport` says it
 
     @property
     def live(self) -> list[MemoryItem]:
@@ -73,6 +74,23 @@ class Forget:
             walls = await self._walls(found, request)
             report = await self._report(found, request, walls, dry_run=False)
             return await shielded(self._forget(found, request, walls, report))
+
+    async def again(self, ids: Sequence[str]) -> None:
+        """Erase these memories, which were forgotten before, on a kernel whose backends are open.
+
+        A later memory that replaced one of them elsewhere stays: it has not been forgotten.
+        """
+        found, request = _Found(), ForgetRequest(scope=Scope(), id=ids[0])
+        async with self._kernel.lock(Scope()):
+            for start in range(0, len(ids), AT_A_TIME):
+                some = tuple(ids[start : start + AT_A_TIME])
+                of_these = Or((Condition("id", "in", some), Condition("version_of", "in", some)))
+                self._note(found, await self._rows(of_these), "matched")
+            await self._note_retellings(found)
+            await self._note_derived(found, request)
+            await self._note_messages(found)
+            report = await self._report(found, request, Scope(), dry_run=False)
+            await shielded(self._forget(found, request, Scope(), report))
 
     async def _forget(
         self, found: _Found, request: ForgetRequest, walls: Scope, report: ErasureReport
@@ -114,27 +132,35 @@ class Forget:
         if request.id is not None:
             rows = await self._rows(await self._line(request.id))
             if all(reaches(request.scope, MemoryItem.from_payload(row.payload).scope) for row in rows):
-                self._note(found, rows)
+                found.reasons |= {_memory_of(row): "matched" for row in rows if request.id in (row.id, _memory_of(row))}
+                self._note(found, rows, "value")
                 found.memories.setdefault(request.id, None)
         elif request.query is not None:
             await self._note_answers(found, request)
         elif request.types:
             await self._note_types(found, request)
         else:
-            self._note(found, await self._rows(scope_filter(request.scope)))
+            self._note(found, await self._rows(scope_filter(request.scope)), "matched")
         await self._note_taken_in(found, request)
         if request.whole is None:
             await self._note_retellings(found)
         if self._kernel.ledger is not None:
             await self._find_in_ledger(found, request, self._kernel.ledger)
         await self._note_derived(found, request)
+        await self._note_messages(found)
+        return found
+
+    async def _note_messages(self, found: _Found) -> None:
+        """Note the rows of the noted messages, if messages are searched."""
         if self._kernel.config.searches_messages:
             for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
                 found.rows[point.id] = point
+                found.reasons.setdefault(point.id, "message")
             if found.episodes and isinstance(self._kernel.store, FileStore):  # tombstones of messages
                 of_these = Condition("version_of", "in", tuple(found.episodes))
-                found.rows.update((row.id, row) for row in await self._rows(all_of(eq("kind", "messages"), of_these)))
-        return found
+                for row in await self._rows(all_of(eq("kind", "messages"), of_these)):
+                    found.rows[row.id] = row
+                    found.reasons.setdefault(_memory_of(row), "message")
 
     async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories that match the query; deleted ones too, which `as_of` and `history` still show.
@@ -162,7 +188,9 @@ class Forget:
                 if item.id not in found.memories:
                     rows = await self._rows(await self._line(item.id))
                     if not earlier or all(row.payload.get("state") != LIVE for row in rows):
-                        self._note(found, rows)
+                        self._note(found, rows, "value")
+                if item.id in found.memories:
+                    found.reasons[item.id] = "matched"
         if language in LANGUAGES:
             await self._note_translated(found, request.scope, text, language)
 
@@ -176,7 +204,9 @@ class Forget:
             fact = MemoryItem.from_payload(row.payload)
             texts = (said[source] for source in fact.sources if source in said)
             if any(is_told_of(fact.memory, query, text, language) for text in texts):
-                self._note(found, await self._rows(await self._line(fact.version_of or fact.id)))
+                id = fact.version_of or fact.id
+                found.reasons.setdefault(id, "sentence")
+                self._note(found, await self._rows(await self._line(id)), "value")
 
     async def _note_types(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories of some types with all their versions; deleted ones too, which history still shows."""
@@ -186,7 +216,7 @@ class Forget:
             if id not in found.memories:
                 rows = await self._rows(await self._line(id))
                 if all(row.payload.get("type") in request.types for row in rows if row.payload.get("state") == LIVE):
-                    self._note(found, rows)
+                    self._note(found, rows, "matched")
 
     async def _note_taken_in(self, found: _Found, request: ForgetRequest) -> None:
         """Note the originals of merged memories, and the memories that these were merged into."""
@@ -196,7 +226,7 @@ class Forget:
             known = set(found.memories)
             for id in taken:
                 if id not in known:
-                    self._note(found, await self._rows(await self._line(id)))
+                    self._note(found, await self._rows(await self._line(id)), "merged")
             new = [id for id in found.memories if id not in known]
 
     async def _note_retellings(self, found: _Found) -> None:
@@ -214,6 +244,7 @@ class Forget:
             for id in dict.fromkeys(_memory_of(row) for row in rows):
                 for row in await self._rows(await self._line(id)) if id not in known else ():
                     found.rows[row.id] = row
+                    found.reasons.setdefault(_memory_of(row), "derived")
                     found.memories[_memory_of(row)] = found.derived[_memory_of(row)] = None
             new = [id for id in found.memories if id not in known]
 
@@ -253,10 +284,11 @@ class Forget:
             async for records in history_pages(ledger, request.whole):
                 found.memories.update(dict.fromkeys(record.memory_id for record in records))
 
-    def _note(self, found: _Found, rows: Iterable[Point]) -> None:
+    def _note(self, found: _Found, rows: Iterable[Point], reason: str) -> None:
         for point in rows:
             item = MemoryItem.from_payload(point.payload)
             found.rows[point.id] = point
+            found.reasons.setdefault(item.version_of or item.id, reason)
             found.memories.setdefault(item.version_of or item.id, None)
             found.episodes.update(dict.fromkeys(item.sources))
 
@@ -326,7 +358,16 @@ class Forget:
         if dry_run and request.erase:
             places += await self._in_backups(found, request, dry_run=True)
         results = live or [MemoryItem.from_payload(point.payload) for point in found.rows.values()]
-        return ErasureReport(results, places, dry_run=dry_run, erase=request.erase)
+        bare = await self._without_sources(found, request) if request.erase else []
+        unsourced = [MemoryItem.from_payload(row.payload) for row in bare]
+        return ErasureReport(
+            results,
+            places,
+            dry_run=dry_run,
+            erase=request.erase,
+            reasons={item.id: found.reasons[item.version_of or item.id] for item in results},
+            unsourced=[item for item in unsourced if item.state == LIVE],
+        )
 
     async def _in_backups(self, found: _Found, request: ForgetRequest, *, dry_run: bool) -> list[ErasedPlace]:
         """Return the result for the backups of this memory; empty if there are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,19 +11,21 @@ from typing import Any
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError, PerdureError
-from perdure.domain.event import AddResult, Change, MemoryEvent
+from perdure.domain.event import AddResult, Change, HistoryRecord, MemoryEvent
 from perdure.domain.filter import And, all_of, eq
+from perdure.domain.maintenance import MERGE
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import UNRESTRICTED, reaches, visible
 from perdure.engine.core.batch import Batch, edit, messages_of
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import cut_from, kept_hidden, live_row, summaries_of
+from perdure.engine.core.lookup import cut_from, derived_from, kept_hidden, live_row, summaries_of
 from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
+UNDO = "undo"  # the actor of its events
 PAGE = 500  # memories read at a time when a whole scope is processed
 
 
@@ -131,28 +134,125 @@ class Revise:
     async def undo(self, event_id: str, walls: Scope = UNRESTRICTED) -> AddResult:
         """Revert one event by its inverse; ConflictError if a later event built on it.
 
-        Nothing happens if it has been reverted already.
+        Nothing happens if it has been reverted already. A merge is reverted whole: the merged memory goes and its
+        originals come back, those excepted that were changed since, which stay as they are. A deleted document comes
+        back with its fragments.
         """
         kernel = self._kernel
-        scope = (await kernel.event(event_id))[0].item.scope
+        item = (await kernel.event(event_id))[0].item
+        scope = item.scope
         if not reaches(walls, scope):
             raise NotFoundError(f"there is no event with the id {event_id!r}")
-        async with kernel.lock(scope):
+        async with kernel.lock(walls if item.meta_type == "document" else scope):  # its fragments are in any room
             change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
-            later = await kernel.later_events(change, sequence)
+            later = await self._later(change, sequence)
             if any(record.undoes == change.id for record in later):
                 return self._result(Batch(kernel.clock))
             if later:
                 raise ConflictError(
-                    f"event {event_id} cannot be undone: event {later[0].id} changed the same memory after it;"
-                    f" undo that one first"
+                    f"event {event_id} cannot be undone: {await self._what_followed(later[0])}; undo that one first"
                 )
             batch = Batch(kernel.clock)
-            taken_back = _TakenBack(change, change.item.id, dict.fromkeys(change.hides, change.event == "DELETE"))
-            await self._leave_hidden([taken_back], scope)
-            await self._restore(batch, taken_back, actor="undo", reason=f"takes back {change.id}", undoes=change.id)
+            lines = {
+                part.id: _TakenBack(part, part.item.id, dict.fromkeys(part.hides, part.event == "DELETE"))
+                for part in (
+                    change,
+                    *await self._rest_of_merge(change),
+                    *await self._rest_of_deletion(change, sequence, walls),
+                )
+            }
+            await self._leave_hidden(lines.values(), scope)
+            into = change.memory_id if change.event == "DELETE" else None
+            for id, line in lines.items():
+                reason = f"takes back {change.id}"  # of each part: an undo of this undo finds them all by it
+                await self._restore(batch, line, actor=UNDO, reason=reason, undoes=id, replaced_by=into)
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
+
+    async def _later(self, change: Change, sequence: int) -> list[HistoryRecord]:
+        """Return later changes of the same memory or its line that still hold, newest first.
+
+        An event and the one that undid it are both left out; what undid this event or an earlier one is not. So are
+        the two of a memory in files that left with a branch and came back with it, or came and left again.
+        """
+        later = [record for record in await self._kernel.history(change.memory_id) if record.sequence > sequence]
+        ids = {record.id for record in later}
+        standing: list[HistoryRecord] = []
+        taken_back: set[str] = set()
+        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
+            if record.id in taken_back:
+                continue
+            if record.undoes in ids:
+                taken_back.add(record.undoes)
+            elif standing and _went_and_came(record, standing[-1]):
+                standing.pop()
+            else:
+                standing.append(record)
+        return standing
+
+    async def _what_followed(self, later: HistoryRecord) -> str:
+        """Say which later event changed a memory; for a merge, the event whose undo reverts the whole of it."""
+        deleted: Change | None = None
+        if later.actor == MERGE and later.event == "DELETE":
+            with suppress(ConflictError):  # imported without its change
+                deleted = (await self._kernel.event(later.id))[0]
+        into = None if deleted is None or deleted.keep is None else deleted.keep.replaced_by
+        for record in [] if into is None else await self._kernel.history(into):
+            if record.memory_id == into and record.actor == MERGE and record.event == "ADD":
+                return f"event {record.id} merged the same memory into another after it"
+        return f"event {later.id} changed the same memory after it"
+
+    async def _rest_of_merge(self, change: Change) -> list[Change]:
+        """Return what a merge, or the undo of one, did to the originals, unless they were changed since.
+
+        `change` is what the same act did to the merged memory. ConflictError if the text of an original was erased, or
+        if none of them would be left.
+        """
+        kernel, merged = self._kernel, change.item
+        is_merge = change.actor == MERGE and change.event == "ADD"
+        found: list[Change] = []
+        stands = not is_merge
+        for id in merged.derived_from if is_merge or change.actor == UNDO else ():
+            records = await kernel.history(id)
+            stands = stands or (bool(records) and not records[-1].is_deleted)
+            for record in records:
+                of_merge = is_merge and record.actor == MERGE and record.event == "DELETE"
+                of_undo = not is_merge and record.actor == UNDO and record.reason == change.reason
+                if record.memory_id != id or not (of_merge or of_undo):
+                    continue
+                try:
+                    part, sequence = await kernel.event(record.id)
+                except ConflictError as error:
+                    error.amend(
+                        f"it was merged into memory {merged.id}: undo the deletion of each of the others that is to"
+                        f" come back, and delete that memory"
+                    )
+                    raise
+                of_another = is_merge and part.keep is not None and part.keep.replaced_by != merged.id
+                if not of_another and not await self._later(part, sequence):
+                    found.append(part)
+        if not (found or stands):
+            raise ConflictError(
+                f"event {change.id} cannot be undone: all that it merged was deleted otherwise since, and nothing would"
+                f" be left; delete memory {merged.id} if it is to go"
+            )
+        return found
+
+    async def _rest_of_deletion(self, change: Change, sequence: int, walls: Scope) -> list[Change]:
+        """Return what a document's deletion, or the undo of one, did to its fragments, unless they changed since."""
+        kernel, document = self._kernel, change.item
+        if document.meta_type != "document" or not (change.event == "DELETE" or change.actor == UNDO):
+            return []
+        rows = await derived_from(kernel, [document.id], [document.scope], walls)
+        how = (UNDO, change.reason) if change.actor == UNDO else (change.actor, "derived")
+        found: list[Change] = []
+        for id in dict.fromkeys(str(row.payload.get("version_of", row.id)) for row in rows):
+            for record in await kernel.history(id):
+                if record.sequence > sequence and (record.actor, record.reason) == how:
+                    part, moment = await kernel.event(record.id)
+                    if not await self._later(part, moment):
+                        found.append(part)
+        return found
 
     @guarded
     async def rollback(self, scope: Scope, to: datetime) -> AddResult:
@@ -200,7 +300,14 @@ class Revise:
                 line.hidden.pop(id, None)
 
     async def _restore(
-        self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
+        self,
+        batch: Batch,
+        taken_back: _TakenBack,
+        *,
+        actor: str,
+        reason: str,
+        undoes: str | None = None,
+        replaced_by: str | None = None,
     ) -> None:
         """Restore a memory's earlier state (or its absence) from its current state."""
         target, standing = taken_back.first.before, await self._point(taken_back.id)
@@ -208,7 +315,7 @@ class Revise:
         old = None if standing is None else standing.vector
         if now is not None and target is None:
             hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
-            batch.remove(now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
+            batch.remove(now, old, actor=actor, reason=reason, undoes=undoes, hides=hides, replaced_by=replaced_by)
         elif now is None and target is not None:
             vector = await self._kernel.embedding.query(target.memory)
             shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
@@ -241,3 +348,11 @@ def _says_the_same(now: MemoryItem, target: MemoryItem) -> bool:
         access_count=now.access_count,
         last_accessed_at=now.last_accessed_at,
     )
+
+
+def _went_and_came(earlier: HistoryRecord, later: HistoryRecord) -> bool:
+    """Whether a memory's file went and came back, or came and went, with one text: as by switching branches."""
+    by_files = earlier.actor == later.actor == FROM_FILES and earlier.memory_id == later.memory_id
+    if not by_files or earlier.erased or {earlier.event, later.event} != {"ADD", "DELETE"}:
+        return False
+    return (earlier.new_value or earlier.old_value) == (later.new_value or later.old_value)

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.text.readable import kind_of
 
 STDIN = "-"  # the argument for standard input
 
@@ -48,6 +49,6 @@ def read_conversation(path: Path) -> list[Any]:
         value = value.get("messages", [value])
     if not isinstance(value, list):
         raise InvalidInputError(
-            f"{path} must hold a list of messages, not {type(value).__name__}", field="messages", value=value
+            f"{path} must hold a list of messages, not {kind_of(value)}", field="messages", value=value
         )
     return value

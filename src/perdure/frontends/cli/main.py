@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -20,6 +19,7 @@ from typer.core import TyperGroup
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
+from perdure.frontends.cli.output import log_to_stderr
 
 
 class Command(NamedTuple):
@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with these arguments (default: the process's) and return its status."""
     if arguments is None:
         _use_one_blas_thread()
-    logging.basicConfig(level=logging.WARNING, format="perdure: %(message)s", stream=sys.stderr)
+    log_to_stderr()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_logged: deque[str] = deque(maxlen=100)
+"""The last lines of the log that no note has repeated: results have their warnings, and the log says them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,24 @@ def print_text(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a note for people, on standard error."""
-    sys.stderr.write(f"perdure: {visible(text)}\n")
+    """Print a note for people, on standard error, unless the log has just said the same there."""
+    if text in _logged:
+        _logged.remove(text)
+    else:
+        sys.stderr.write(f"perdure: {visible(text)}\n")
+
+
+def log_to_stderr() -> None:
+    """Print the log's warnings on standard error, as notes are."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_remember)
+    _logged.clear()
+    logging.basicConfig(level=logging.WARNING, format="perdure: %(message)s", handlers=[handler])
+
+
+def _remember(record: logging.LogRecord) -> bool:
+    _logged.append(record.getMessage())
+    return True
 
 
 def visible(text: str) -> str:

@@ -236,7 +236,10 @@ class AsyncMemory(AsyncClosing):
         return await self._engine.maintenance.feedback(memory_id, told, reason, self._walls)
 
     async def undo(self, event_id: str) -> AddResult:
-        """Revert one event, named by its history record's `id`; ConflictError if a later one built on it."""
+        """Revert one event, named by its history record's `id`; ConflictError if a later one built on it.
+
+        Undoing the addition of a merged memory also brings its originals back.
+        """
         return await self._engine.revise.undo(requests.read_text(event_id, "event_id"), self._walls)
 
     async def rollback(
@@ -266,8 +269,8 @@ class AsyncMemory(AsyncClosing):
 
         Where values of the same attribute differ, the newest stays, with the first one beside it. Named memories about
         different things are joined; in a scope they stay apart, only the newest 100 are examined, and nothing is done
-        if there are fewer than `at_least`. The originals stay as versions, and `undo` reverts each event. `dry_run`
-        only returns the result.
+        if there are fewer than `at_least`. The originals stay as versions; `undo` of the merged memory's addition
+        brings them back. `dry_run` only returns the result.
         """
         only_told = requests.read_flag(dry_run, "dry_run")
         if memory_ids is None:
@@ -446,12 +449,18 @@ class AsyncMemory(AsyncClosing):
         agent_id: str | None = None,
         run_id: str | None = None,
         max_tokens: int = 2000,
+        order: str = "score",
     ) -> str:
-        """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`."""
+        """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`.
+
+        The best ones that fit come best first; with `order="time"` the same ones come oldest first.
+        """
         from perdure.engine.read.search import CONTEXT_CANDIDATES
 
         scope = self._scope(user_id, agent_id, run_id)
-        request = requests.read_query(self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES))
+        request = requests.read_query(
+            self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES, order=order)
+        )
         return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
 
     async def bench(

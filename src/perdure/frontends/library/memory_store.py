@@ -150,7 +150,7 @@ class AsyncMemoryStore(AsyncClosing):
         return await self._engine.forget(request)
 
     async def consolidate(self, memory_ids: Sequence[str]) -> StoredMemory:
-        """Merge at least two memories into one, which replaces them; `undo` reverts each event.
+        """Merge at least two memories into one, which replaces them; `undo` of its addition brings them back.
 
         They must have the same user, project and type, else InvalidInputError; NotFoundError for an unknown id. Where
         values of one attribute differ, the newest stays: "Hawaii budget is $12,000 (updated from initial $10,000)".

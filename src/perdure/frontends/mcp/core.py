@@ -304,6 +304,7 @@ class ContextArguments(Arguments):
 
     query: Query
     max_tokens: Budget = 800
+    order: Literal["score", "time"] = Field("score", description="time: oldest first")
 
 
 class ContextBlock(ToolAnswer):
@@ -314,7 +315,7 @@ class ContextBlock(ToolAnswer):
 
 async def context(call: ToolCall, given: ContextArguments) -> ContextBlock:
     """Write the memories for a task as one quoted block."""
-    return ContextBlock(context=await call.memory.context(given.query, max_tokens=given.max_tokens))
+    return ContextBlock(context=await call.memory.context(given.query, max_tokens=given.max_tokens, order=given.order))
 
 
 RECALL = Tool(

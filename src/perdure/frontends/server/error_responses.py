@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -63,7 +65,7 @@ async def handle_error(request: Request, error: Exception) -> Response:
 def _fault(error: Exception, shape: Dialect) -> Fault:
     if isinstance(error, RequestValidationError):
         problems = error.errors()
-        told = "; ".join(_told(problem) for problem in problems[:_MOST_PROBLEMS])
+        told = "; ".join(_all_told(problems[:_MOST_PROBLEMS]))
         field = _field(problems[0]) if problems else ""
         return Fault(status=UNREADABLE[shape], code="invalid_input", message=told, field=field or None)
     if isinstance(error, HTTPException):
@@ -71,6 +73,41 @@ def _fault(error: Exception, shape: Dialect) -> Fault:
         message = _HTTP_MESSAGES.get(error.status_code, str(error.detail))
         return Fault(status=error.status_code, code=code, message=message, headers=dict(error.headers or {}))
     return fault_of(error, shape)
+
+
+_KINDS = {
+    "string_type": "text",
+    "dict_type": "an object",
+    "mapping_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+}
+"""What a value must be, by the type of pydantic's problem with it."""
+_CHOICE = re.compile(r"(?:str|int|float|bool|bytes|date|datetime|dict|list|tuple|set)(?:\[.*\])?", re.DOTALL)
+"""How pydantic names one of the types that a field may have."""
+
+
+def _all_told(problems: Sequence[Any]) -> list[str]:
+    """Describe problems; those with the types that one field may have as one."""
+    told: dict[str, list[str]] = {}
+    for problem in problems:
+        place, kind = _place(problem["loc"]) or "the body", _KINDS.get(problem["type"])
+        if kind is None:
+            told.setdefault(_told(problem), [])
+        else:
+            kinds = told.setdefault(place, [])
+            kinds += [kind] if kind not in kinds else []
+    return [f"{place} must be {' or '.join(kinds)}" if kinds else place for place, kinds in told.items()]
 
 
 def _told(problem: dict[str, Any]) -> str:
@@ -94,7 +131,9 @@ def _field(problem: dict[str, Any]) -> str:
 
 
 def _place(location: tuple[str | int, ...]) -> str:
-    return ".".join(str(part) for part in location[1:])
+    """Name a field; the part that names one of its possible types is no field."""
+    parts = [str(part) for number, part in enumerate(location) if number < 2 or not _CHOICE.fullmatch(str(part))]
+    return ".".join(parts[1:])
 
 
 def _log(error: Exception) -> None:

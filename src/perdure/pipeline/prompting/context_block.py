@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from perdure.domain.memory import MemoryItem
+from perdure.domain.memory import MemoryItem, oldest_first
 from perdure.pipeline.prompting import quoting
 
 STANDING_SHARE = 0.5  # maximum share of the budget for directives and profile, which are in every prompt, before facts
@@ -21,9 +21,16 @@ def render(items: Sequence[MemoryItem], *, max_tokens: int) -> str:
 
 
 def render_context(
-    directives: Sequence[MemoryItem], profile: Sequence[MemoryItem], facts: Sequence[MemoryItem], *, max_tokens: int
+    directives: Sequence[MemoryItem],
+    profile: Sequence[MemoryItem],
+    facts: Sequence[MemoryItem],
+    *,
+    max_tokens: int,
+    order: str = "score",
 ) -> str:
     """Render a block within `max_tokens`: directives and profile oldest first, then the facts, best first.
+
+    With the order "time" the facts are the same ones, oldest first.
 
     The parts that do not depend on the question come first and in a stable order, so the prefix of a prompt, and its
     cache, stay valid. An item that does not fit is skipped, a later one may fit; of directives and profile the newest
@@ -33,29 +40,28 @@ def render_context(
     parts: list[str] = []
     standing = int(left * STANDING_SHARE) if facts else left
     for title, items in ((quoting.DIRECTIVES, directives), (quoting.PROFILE, profile)):
-        lines, cost = _dated_lines(title, list(reversed(items)), standing)
-        parts += [title, *reversed(lines)] if lines else []
-        standing, left = standing - cost, left - cost
+        lines = _dated_lines(reversed(_fit(title, list(reversed(items)), standing)))
+        if lines:
+            parts += [title, *lines]
+            cost = sum(map(quoting.estimate_tokens, (title, *lines)))
+            standing, left = standing - cost, left - cost
     titled = quoting.FACTS if parts else None
-    lines, _ = _dated_lines(titled, facts, left)
+    fitting = _fit(titled, facts, left)
+    lines = _dated_lines(oldest_first(fitting) if order == "time" else fitting)
     parts += [titled, *lines] if titled and lines else lines
     if not parts:
         return ""
     return quoting.framed("\n".join(parts))
 
 
-def _dated_lines(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:
-    """Return the lines of the items that fit, and their cost with the title."""
-    spent = 0 if title is None else quoting.estimate_tokens(title)
-    lines = [f"- {_dated(item)}" for item in items]
-    costs = [quoting.estimate_tokens(line) for line in lines]
-    kept = quoting.fit(costs, left - spent)
-    return [lines[place] for place in kept], spent + sum(costs[place] for place in kept) if kept else 0
+def _fit(title: str | None, items: Sequence[MemoryItem], left: int) -> list[MemoryItem]:
+    """Return the items whose lines fit, with their title."""
+    costs = [quoting.estimate_tokens(line) for line in _dated_lines(items)]
+    return [items[place] for place in quoting.fit(costs, left - quoting.estimate_tokens(title or ""))]
 
 
-def _dated(item: MemoryItem) -> str:
-    since = (item.valid_from or item.told_at)[:10]
-    return f"{quote(item.memory)} ({since})"
+def _dated_lines(items: Iterable[MemoryItem]) -> list[str]:
+    return [f"- {quote(item.memory)} ({(item.valid_from or item.told_at)[:10]})" for item in items]
 
 
 def system_block(

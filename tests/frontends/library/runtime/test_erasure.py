@@ -117,6 +117,27 @@ def test_what_was_cut_from_a_document_goes_with_it_from_whatever_room(memory: Me
 
 
 @pytest.mark.covers("U4")
+def test_a_deleted_document_comes_back_with_its_fragments_and_goes_with_them_again(memory: Memory) -> None:
+    runtime = AgentRuntime("agent", memory)
+    document = PORTAL.call(runtime.process_document("Rinse the rice. " * 120, "Cooking rice", room_id="kitchen"))
+
+    def pieces() -> list[str]:
+        found = PORTAL.call(runtime.get_memories(table_name="fragments", document_id=document))
+        return sorted(str(piece.id) for piece in found)
+
+    before = pieces()
+    memory.delete(before[0])
+    memory.delete(document)
+    assert pieces() == []
+    for _ in range(2):
+        memory.undo(memory.history(document)[-1].id)
+        assert pieces() == before[1:], "the one that was deleted by itself stays so"
+        memory.undo(memory.history(document)[-1].id)
+        assert pieces() == []
+    memory.close()
+
+
+@pytest.mark.covers("U4")
 def test_walls_keep_what_was_cut_from_a_document_behind_them(memory: Memory) -> None:
     runtime = AgentRuntime("agent", memory)
 

@@ -368,6 +368,11 @@ def test_context_and_forget(server: Running) -> None:
     (event,) = add(server, "User likes oolong tea", user_id="ana")
     block = server.client.get("/v1/context", params={"query": "oolong tea", "user_id": "ana"}).json()["context"]
     assert "User likes oolong tea" in block
+    add(server, "User drank the first oolong tea", user_id="ana", timestamp="2020-02-01")
+    params = {"query": "oolong tea", "user_id": "ana", "order": "time"}
+    block = server.client.get("/v1/context", params=params).json()["context"]
+    assert 0 < block.index("drank the first") < block.index("likes oolong tea"), "oldest first"
+    assert server.client.get("/v1/context", params={**params, "order": "age"}).status_code == 422
     dry = server.client.post("/v1/forget", json={"id": event["id"], "dry_run": True}).json()
     assert [each["id"] for each in dry["results"]] == [event["id"]] and dry["dry_run"]
     report = server.client.post("/v1/forget", json={"user_id": "ana"}).json()

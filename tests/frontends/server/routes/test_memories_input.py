@@ -57,6 +57,7 @@ BAD_ADDS: dict[str, tuple[int, Any]] = {
     "number as messages": (422, {"messages": 3, "user_id": "u"}),
     "unknown role": (400, {"messages": [{"role": "wizard", "content": "x"}], "user_id": "u"}),
     "no role": (400, {"messages": [{"content": "x"}], "user_id": "u"}),
+    "no content": (400, {"messages": [{"role": "user"}], "user_id": "u"}),
     "content of a wrong type": (400, {"messages": [{"role": "user", "content": 3}], "user_id": "u"}),
     "empty user": (400, {"messages": "x", "user_id": ""}),
     "user with a NUL": (400, {"messages": "x", "user_id": "a\u0000b"}),
@@ -84,6 +85,23 @@ def test_a_wrong_add_is_refused_and_stores_nothing(shared: Running, status: int,
     assert answer.status_code == status, answer.text
     assert told["detail"] == told["error"] and told["code"] in ("invalid_input", "invalid_filter")
     assert listed(shared, user_id="u") == []
+
+
+@pytest.mark.parametrize(
+    "body, detail, field",
+    [
+        ({"messages": 3, "user_id": "u"}, "messages must be text or an object or a list", "messages"),
+        ({"messages": [3], "user_id": "u"}, "messages must be text or an object; messages.0 must be an object", None),
+        ({"messages": "x", "user_id": 3}, "user_id must be text", "user_id"),
+        ({"messages": "x", "user_id": "u", "metadata": "m"}, "metadata must be an object", "metadata"),
+        ({"messages": "x", "user_id": "u", "infer": "perhaps"}, "infer must be true or false", "infer"),
+        ([1], "the body must be an object", None),
+    ],
+)
+def test_a_wrong_type_is_told_in_words_of_json(shared: Running, body: Any, detail: str, field: str | None) -> None:
+    told = shared.client.post("/v1/memories", json=body).json()
+    assert told["detail"] == detail
+    assert field is None or told["field"] == field
 
 
 def test_a_body_that_is_no_json(shared: Running) -> None:

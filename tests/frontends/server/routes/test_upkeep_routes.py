@@ -73,6 +73,10 @@ def test_a_scope_is_consolidated_over_http_and_undo_takes_it_back(server: Runnin
     (event,) = [each for each in server.client.get(f"/v1/memories/{ids[0]}/history").json() if each["event"] != "ADD"]
     ask(server, "/v1/undo", event_id=event["id"])
     assert BUDGETS[0] in texts(server, "ana")
+    added = server.client.get(f"/v1/memories/{done['memory']['id']}/history").json()[0]
+    undone = ask(server, "/v1/undo", event_id=added["id"])["results"]
+    assert [each["event"] for each in undone] == ["DELETE", "ADD", "ADD"]
+    assert sorted(texts(server, "ana")) == sorted(BUDGETS)
 
 
 @pytest.mark.covers("V69")

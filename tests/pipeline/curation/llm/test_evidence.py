@@ -76,6 +76,10 @@ def test_a_claimed_message_comes_first_and_a_wrong_number_is_put_right() -> None
         ("I was born in 1990", "User is 36"),
         ("I went to the dentist", "User went to the dentist (2026-03-01)"),
         ("昨天我搬家了", "User moved on 2026-02-28"),
+        ("我有两只猫", "User has 2 cats"),
+        ("我二十五岁", "User is 25"),
+        ("房租三千五百元", "User pays 3,500"),
+        ("一万两千步", "User walked 12000 steps"),
     ],
 )
 def test_a_number_that_was_said_in_another_form_is_not_missing(message: str, fact: str) -> None:
@@ -93,6 +97,7 @@ def test_a_number_that_was_said_in_another_form_is_not_missing(message: str, fac
         ("the flight is at 7pm", "User's flight is at 22:10", ["22:10"]),
         ("I pay 10 euros", "User pays 10 000 euros", ["10 000"]),
         ("a dog of 5", "User runs 1.5 km", ["1.5"]),
+        ("我有两只猫", "User has 3 cats", ["3"]),
         ("my number is 5550199", "User's number is 5550198", ["5550198"]),
     ],
 )
@@ -106,6 +111,8 @@ def test_a_number_that_nobody_said_is_missing(message: str, fact: str, missing: 
         ("i live in lisbn with ana", "User lives in Lisbon with Ana"),
         ("i moved to nyc", "User lives in New York City"),
         ("I work for Amazon Web Services", "User works for AWS"),
+        ("it runs on an rtx5090", "User uses an RTX 5090"),
+        ("my IBAN is DE44 9920", "User has the IBAN DE44 9920"),
         ("i write js and postgres", "User writes JavaScript and PostgreSQL"),
         ("we use git hub", "User uses GitHub"),
         ("I come from Portugal", "User is Portuguese"),
@@ -122,6 +129,7 @@ def test_a_name_that_was_said_in_another_form_is_not_missing(message: str, fact:
 
 
 def test_a_name_that_nobody_said_is_missing_unless_it_is_known() -> None:
+    assert said("my sister").missing("Lives in Oslo, in Norway") == ["Oslo", "Norway"], "it is no title"
     fact = "User's sister Dolores lives in Porto"
     assert said("my sister lives in Porto").missing(fact) == ["Dolores"]
     assert said("my sister lives in Porto", known=("User's sister is named Dolores",)).missing(fact) == []

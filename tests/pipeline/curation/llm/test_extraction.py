@@ -112,12 +112,12 @@ def test_days_and_speakers_are_told_by_position() -> None:
 
 
 def test_sources_are_the_models_own_else_what_people_said() -> None:
-    answer = '[{"text": "a", "sources": [2, 0, 9, -1, 2]}, {"text": "b"}, {"text": "c", "sources": [7]}]'
+    answer = '[{"text": "it is a", "sources": [2, 0, 9, -1, 2]}, {"text": "is b"}, {"text": "is c", "sources": [7]}]'
     said = [Message("system", "be brief"), Message("user", "x"), Message("assistant", "y"), Message("user", "z")]
     assert [fact.sources for fact in extract(FakeLLM(answer), *said)] == [(0, 2), (1, 3), (1, 3)]
     named = [Message("user", "x", name="Ana"), Message("assistant", "y", name="Ben"), Message("tool", "z", name="t")]
-    assert [fact.sources for fact in extract(FakeLLM('["a"]'), *named)] == [(0, 1)]
-    assert [fact.sources for fact in extract(FakeLLM('["a"]'), Message("assistant", "x"))] == [(0,)]
+    assert [fact.sources for fact in extract(FakeLLM('["is a"]'), *named)] == [(0, 1)]
+    assert [fact.sources for fact in extract(FakeLLM('["is a"]'), Message("assistant", "x"))] == [(0,)]
 
 
 @pytest.mark.covers("V35")
@@ -138,8 +138,8 @@ def test_types_and_times_reach_the_fact() -> None:
 
 
 def test_a_fact_given_twice_is_one_fact() -> None:
-    facts = extract(FakeLLM('[{"text": "a", "type": "procedural"}, "b", "a"]'), Message("user", "..."))
-    assert [(fact.text, fact.type) for fact in facts] == [("a", "procedural"), ("b", "semantic")]
+    facts = extract(FakeLLM('[{"text": "is a", "type": "procedural"}, "is b", "is a"]'), Message("user", "..."))
+    assert [(fact.text, fact.type) for fact in facts] == [("is a", "procedural"), ("is b", "semantic")]
 
 
 @pytest.mark.covers("K43", "V37")
@@ -251,9 +251,65 @@ def test_what_nobody_said_is_refused_and_the_rest_is_kept() -> None:
     assert facts.warnings == (), "the answer was read whole, so it may be cached"
 
 
-def test_an_answer_without_any_quote_is_the_old_shape_and_taken_as_it_is() -> None:
-    for answer in ('["User has 9 cats"]', '{"facts": [{"text": "User has 9 cats"}]}'):
-        assert [fact.text for fact in extract(FakeLLM(answer), *HEARD)] == ["User has 9 cats"]
+@pytest.mark.parametrize(
+    "shape", ["[%s]", '{"facts": [%s]}', '{"facts": [{"text": %s}]}', '{"facts": [{"content": %s}]}']
+)
+def test_an_answer_without_any_quote_is_looked_up_by_its_numbers_and_names(shape: str) -> None:
+    def answered(text: str, *heard: Message) -> Extraction:
+        return extract(FakeLLM(shape % json.dumps(text)), *(heard or HEARD))
+
+    for told in ("User has 2 dogs", "Sister is named Ana", "Lives in Porto", "Pays 780 euros rent", "Has pets"):
+        assert [(fact.text, fact.sources) for fact in answered(told)] == [(told, (0, 2))]
+    for invented in ("User has 9 cats", "Sister is named Dolores", "Lives in Oslo, in Norway"):
+        found = answered(invented)
+        assert found == [] and [each.missing for each in found.refused] == ["number or name"]
+    assert answered("owns a Ferrari worth 300000 euros", Message("user", "Good morning")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"), [("x", False), ("...", False), ("Vegan", False), ("Dogs", True), ("Ana", True)]
+)
+def test_one_word_alone_is_a_fact_only_if_it_was_said(text: str, is_taken: bool) -> None:
+    found = extract(FakeLLM(json.dumps([text])), *HEARD)
+    assert [fact.text for fact in found] == [text] * is_taken
+    assert [each.missing for each in found.refused] == ["word"] * (not is_taken)
+
+
+def test_numbers_and_names_of_the_memories_shown_count_as_said() -> None:
+    texts = ["User's rent (780 euros, since 2019-05-04) is paid", "Ana has 10,000 bees", "User pays 700", "User met Bo"]
+
+    def read(*shown: str) -> list[str]:
+        llm, heard = FakeLLM(json.dumps(texts)), Message("user", "the rent is paid")
+        return [fact.text for fact in asyncio.run(extract_facts(llm, [heard], now=NOW, reference=shown))]
+
+    assert read() == []
+    assert read("User's rent has been 780 since 4 5 2019", "User's sister Ana has 10 000 bees") == texts[:2]
+    named = extract_facts(FakeLLM('["User has 42 dogs"]'), [Message("user", "dogs")], now=NOW, known=["ana-42"])
+    assert asyncio.run(named) == [], "a number of the scope is nothing that was said"
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("I moved", "User lives in Porto"),
+        ("my", "User pays rent"),
+        ("MY RENT is", "User pays rent"),
+        ("Yes I do", "User has a dog"),
+        ("780", "User pays 780"),
+    ],
+)
+def test_a_quote_of_small_words_counts_where_the_conversation_says_the_rest(quote: str, text: str) -> None:
+    heard = [Message("user", "I moved to Porto. My rent is 780"), Message("assistant", "Do you have a dog?")]
+    place = 2 if quote.startswith("Yes") else 0
+    facts = extract(quoted((text, place, quote)), *heard, Message("user", "Yes I do."))
+    assert [(fact.text, fact.sources) for fact in facts] == [(text, (place,))]
+
+
+@pytest.mark.parametrize("quote", ["I have", "Good morning", "to", "yes", "oat", "I've"])
+def test_a_quote_that_proves_nothing_is_none(quote: str) -> None:
+    heard = Message("user", "Good morning, yes I've got to coat it, as I have to")
+    found = extract(quoted(("User owns a boat", 0, quote)), heard)
+    assert found == [] and [each.missing for each in found.refused] == ["quote"]
 
 
 def test_beside_quotes_a_fact_without_one_is_looked_up_by_its_numbers_and_names() -> None:
@@ -286,18 +342,18 @@ def test_the_sentence_of_a_refused_fact_becomes_a_note() -> None:
         ("User's sister Dolores has two dogs", 1, "two little dogs"),
         ("User plays chess", 1, "chess"),
     )
-    notes = refused_notes(extract(llm, *HEARD).refused, HEARD)
+    notes = refused_notes(extract(llm, *HEARD), HEARD)
     assert [(note.text, note.kind, note.sources) for note in notes] == [
         ("My rent is 780 euros.", "notes", (0,)),
         ("My sister Ana has two dogs.", "notes", (2,)),
     ]
-    assert refused_notes(extract(llm, *HEARD).refused, HEARD, read_before=3) == []
+    assert refused_notes(extract(llm, *HEARD), HEARD, read_before=3) == []
 
 
 def test_the_note_of_a_named_speaker_says_the_name() -> None:
     said = [Message("user", "My rent is 780 euros", name="Ana")]
-    refused = extract(quoted(("Ana's rent is 870", 0, "rent is 780")), *said).refused
-    assert [note.text for note in refused_notes(refused, said)] == ["Ana: My rent is 780 euros"]
+    read = extract(quoted(("Ana's rent is 870", 0, "rent is 780")), *said)
+    assert [note.text for note in refused_notes(read, said)] == ["Ana: My rent is 780 euros"]
 
 
 class SchemaLLM(FakeLLM):

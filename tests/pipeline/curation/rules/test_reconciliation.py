@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.pipeline.curation.rules.reconciliation import decide
+from perdure.pipeline.curation.rules.reconciliation import decide, of_one_attribute
 from tests.domain.test_nouns import item
 
 pytestmark = pytest.mark.covers("K2", "K64", "T14", "T15", "T16", "T17", "V45")
@@ -236,3 +236,31 @@ def test_any_texts_get_a_decision_twice_the_same(fact: str, near: list[tuple[str
         assert decision.target is None or decision.target in known
         assert set(decision.links) <= known
         assert decision.event != "UPDATE" or decision.text
+
+
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [
+        ("User's favourite tea is black tea", "User's favourite tea is green tea"),
+        ("User lives in Porto", "User lives in Lisbon"),
+        ("The album is called Low Tide", "User's album is called Saltwater"),
+        ("User's budget for Hawaii is $12,000", "User's budget for Hawaii is $10,000"),
+    ],
+)
+def test_two_values_of_one_attribute_are_for_a_person_to_look_at(newer: str, older: str) -> None:
+    assert of_one_attribute(newer, older)
+
+
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [
+        ("Caroline has been creating art since Caroline was 17", "Caroline is creating a library for kids"),
+        ("Now Caroline is ready to offer love and support", "Caroline is thrilled to make a family for kids"),
+        ("Jon went to a fair to show off their studio", "Jon is still searching for a place to open their studio"),
+        ("User has tried setting up a `.env` file", "User is trying to deploy their portfolio site"),
+        ("First sprint ends March 29", "The first sprint is focusing on user registration"),
+        ("Jon's losing Jon's job pushed Jon to take the plunge", "Jon's losing Jon's job was hard"),
+    ],
+)
+def test_distinct_facts_that_share_a_verb_or_a_word_are_not(newer: str, older: str) -> None:
+    assert not of_one_attribute(newer, older)

@@ -57,7 +57,8 @@ def add(
     """Extract the facts from a text and store them: each is new, corrects an older one, or was known already.
 
     Statements are kept; questions, greetings and requests are not. The original text is kept beside its facts.
-    Each printed line is one fact and what happened to it.
+    Each printed line is one fact and what happened to it. If the language model does not answer as it should, the
+    text is kept, perdure doctor --repair reads it later, and the exit status is 1.
 
     Example: perdure add "I moved to Lisbon last week" --user-id ana
     """
@@ -111,7 +112,7 @@ def undo(
     """Undo one event: an addition, a correction or a deletion.
 
     What was forgotten with `perdure forget` cannot come back. If a later event changed the same memory, undo that one
-    first.
+    first. Undoing the addition of a merged memory brings its originals back; undoing an undo reverses it.
 
     Example: perdure undo 9d2c4f60-5b1e-4c8e-8a57-6f0d1c2b3a49
     """
@@ -128,12 +129,18 @@ def show_events(result: AddResult, as_json: bool, *, nothing: str) -> None:
         print_json(
             dump if isinstance(dump, dict) else {"results": dump}
         )  # spec 000's version "v1.0" answers with a list
-        return
+    else:
+        _show(result, nothing)
+    if result.waiting:
+        told = "1 message is kept and waits" if result.waiting == 1 else f"{result.waiting} messages are kept and wait"
+        note(f"{told} to be read for facts: perdure doctor --repair does it, once the model answers")
+        raise typer.Exit(1)
+
+
+def _show(result: AddResult, nothing: str) -> None:
     if result.notes:
         note(f"kept as said, because no fact says it: {result.notes} (perdure list --kind notes)")
-    if not result.results and not result.notes:
-        note(nothing)
-    elif result.results:
+    if result.results:
         columns = [Column("event", whole=True, style="bold"), MEMORY, Column("before", style="dim"), ID]
         rows = [
             (event.event, event.memory, event.old_memory or "" if event.event == "UPDATE" else "", event.id)
@@ -141,3 +148,5 @@ def show_events(result: AddResult, as_json: bool, *, nothing: str) -> None:
         ]
         print_table(columns, rows)
         tell_usage(result.usage)
+    elif not result.notes and not result.waiting:
+        note(nothing)

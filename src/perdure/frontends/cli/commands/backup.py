@@ -39,6 +39,8 @@ def backup(
     else:
         held = report.held
         note(f"{held.memories} memories and versions, {held.history} events, {held.episodes} messages: {report.file}")
+        if report.owed:
+            note(f"what was forgotten is still in other backups: {report.owed}")
 
 
 def restore(

@@ -48,6 +48,15 @@ def chat(
     system: Annotated[
         str | None, typer.Option("--system", metavar="TEXT", help="Instructions in place of the built-in ones.")
     ] = None,
+    every: Annotated[
+        int,
+        typer.Option(
+            "--every",
+            metavar="TURNS",
+            min=1,
+            help="Turns that are read for facts together, in one call of a model; the end reads the rest.",
+        ),
+    ] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each turn as a line of JSON.", show_default=False)
     ] = False,
@@ -76,7 +85,7 @@ def chat(
     failed = False
     # One event loop for all turns, and none while a person types: Control-C has different effects.
     with asyncio.Runner() as runner:
-        session = Chat(engine, llm, scope, system=system)
+        session = Chat(engine, llm, scope, system=system, every=every)
         try:
             for said in [read_words(text, "the text")] if text else _lines():
                 try:
@@ -86,6 +95,7 @@ def chat(
                         raise
                     failed = True
                     note(error.message)
+            runner.run(_finish(session, as_json))
         finally:
             runner.run(engine.close())
             runner.run(llm.close())
@@ -140,6 +150,24 @@ async def _turn(session: Chat, text: str) -> None:
         note(warning)
     session.warnings.clear()
     tell_usage(meter.usage)
+
+
+async def _finish(session: Chat, as_json: bool) -> None:
+    """Read the turns that wait, and show what was learned of them; JSON is a line without `said`."""
+    import json
+
+    from perdure.backends.shared.metering import metered  # heavy, see above
+
+    with metered() as meter:
+        learned = await session.finish()
+    if not as_json:
+        _tell_learned(learned)
+        for warning in session.warnings:
+            note(warning)
+        tell_usage(meter.usage)
+    elif learned.results or session.warnings:
+        events = [event.model_dump() for event in learned.results]
+        print_text(json.dumps({"learned": events, "warnings": session.warnings, "usage": asdict(meter.usage)}))
 
 
 async def _speak(session: Chat) -> None:

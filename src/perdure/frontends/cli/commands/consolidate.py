@@ -32,8 +32,8 @@ def consolidate(
     """Merge related memories into one: the named ones, or all related memories of a scope.
 
     If values differ, the newest stays, with the first one mentioned beside it. Named memories must have one scope and
-    one type; they are joined even if they are unrelated, while unrelated memories of a scope stay apart. The merged
-    memories stay as versions, and undo brings each back.
+    one type; they are joined even if they are unrelated, while unrelated memories of a scope stay apart. The originals
+    stay as versions: undo the addition of the merged memory, and all of them come back.
 
     Example: perdure consolidate 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55 9a1b6c70-0f3e-4f0c-8a52-6d1c2b3e4f50
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,11 @@ from perdure.frontends.cli.output import Column, advance, note, print_json, prin
 if TYPE_CHECKING:
     from perdure.engine.engine import Engine
     from perdure.engine.maintenance.doctor import Diagnosis, Repair
+
+
+SHOWN = 5  # findings of each of these kinds that are printed
+_MANY = frozenset({"contradiction", "backup"})
+"""Kinds of which there may be very many, each for a person to look at."""
 
 
 def doctor(
@@ -88,9 +94,18 @@ def _print(diagnosis: Diagnosis, repaired: Repair | None) -> None:
         print_text(f"mended: {sentence}")
     for sentence in repaired.failed if repaired else ():
         note(f"not mended: {sentence}")
+    for sentence in repaired.remarks if repaired else ():
+        note(sentence)
     columns = [Column("kind", whole=True, style="bold"), Column("finding")]
     if diagnosis.findings:
-        print_table(columns, [(finding.kind, finding.sentence) for finding in diagnosis.findings])
+        rows: list[tuple[str, str]] = []
+        for kind, several in groupby(diagnosis.findings, key=lambda finding: finding.kind):
+            sentences = [finding.sentence for finding in several]
+            shown = sentences if kind not in _MANY or len(sentences) <= SHOWN else sentences[:SHOWN]
+            rows += [(kind, sentence) for sentence in shown]
+            if len(shown) < len(sentences):
+                rows.append((kind, f"and {len(sentences) - len(shown)} more of this kind: --json lists them"))
+        print_table(columns, rows)
     counted = diagnosis.counted
     if counted:
         note(

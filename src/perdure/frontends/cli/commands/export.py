@@ -47,7 +47,7 @@ def export(
     Without a scope the whole memory is exported. Writers wait, so that the export shows one moment; import reads it
     back without loss. Vectors are left out, because import makes them again. Erased text is not included.
 
-    Example: perdure export --output backup.jsonl
+    Example: perdure export --output export.jsonl
 
     Example: perdure export --user-id ana | gzip > ana.jsonl.gz
     """

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from perdure.frontends.library.memory import AsyncMemory
 
 IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="One memory, or several with --yes.")]
+_WHY = {
+    "matched": "matched",
+    "value": "an older or newer value of a match",
+    "sentence": "read out of a sentence that matches",
+    "merged": "merged with a match",
+    "derived": "derived from a match",
+    "message": "a message that a match came from",
+}
+"""The reasons of a report, in words."""
 NOT_FOUND = 3  # status where some of several memories do not exist
 
 
@@ -175,11 +184,22 @@ def _holds_something(report: ErasureReport) -> bool:
 def _print_reports(reports: list[ErasureReport]) -> None:
     for report in reports:
         word = "would go" if report.dry_run else "gone"
-        print_table([Column("", whole=True), MEMORY], [(word, item.memory) for item in report.results])
-        rows = [(place.place, str(place.count), place.status, place.note) for place in report.places if place.count]
+        why = [(word, item.memory, _WHY[report.reasons[item.id]]) for item in report.results]
+        print_table([Column("", whole=True), MEMORY, Column("why")], why)
+        for item in report.unsourced:
+            stays = "would stay" if report.dry_run else "stays"
+            note(f'"{item.memory}" ({item.id}) {stays}, without the message it came from: that goes')
+        rows = [
+            (place.place, str(place.count), place.status, place.note)
+            for place in report.places
+            if place.count or place.note
+        ]
         columns = [Column("place", whole=True), Column("count", right=True), Column("status", whole=True), Column("")]
         print_table(columns, rows)
-        if report.pending:
+        waiting = {place.place for place in report.places if place.status == "pending"}
+        if "backups" in waiting:
+            note("what is still in backups is erased when they can be reached: see perdure doctor")
+        if waiting - {"backups", "graph"}:
             note("some bytes go when the other process that has the file open closes it")
 
 

@@ -343,7 +343,7 @@ def import_lines(
     continues. Later changes, deletions and erasures here are kept. Skipped content (tools, images, hidden messages) is
     listed by reason. A bad line or item is reported and does not stop the others; the exit status is then 1.
 
-    Example: perdure import backup.jsonl
+    Example: perdure import export.jsonl
 
     Example: perdure import chatgpt-export.zip --user-id ana --dry-run
 

@@ -129,7 +129,7 @@ class _Adding:
     def _text(self, of: dict[str, Any], key: str, name: str | None = None) -> str:
         value = of.get(key)
         if not isinstance(value, str):
-            raise self._wrong(name or key, f"must be text, not {type(value).__name__}", value)
+            raise self._wrong(name or key, f"must be text, not {shown(value)}", value)
         return value
 
     def _wrong(self, name: str, problem: str, value: object) -> InvalidInputError:
@@ -267,7 +267,7 @@ def _request_object(value: object, place: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidInputError(f"{place} must be an object, not {type(value).__name__}", field=place, value=value)
+        raise InvalidInputError(f"{place} must be an object, not {shown(value)}", field=place, value=value)
     return value
 
 

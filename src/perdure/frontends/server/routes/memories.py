@@ -202,7 +202,8 @@ async def reset(body: memories.ResetForm, service: CurrentService, personal: Wri
 async def context(query: Annotated[memories.ContextQuery, Query()], personal: ReadAccess) -> dict[str, str]:
     """Return the memories about a question as quoted data within `max_tokens`."""
     view, ids = personal.at(query.scope())
-    return {"context": await view.context(query.query, **ids, max_tokens=query.max_tokens)}
+    block = await view.context(query.query, **ids, max_tokens=query.max_tokens, order=query.order)
+    return {"context": block}
 
 
 @router.post("/v1/forget", summary="Forget", **answers(ForgetReport))

@@ -212,6 +212,9 @@ class ContextQuery(ScopeFields, Strict):
 
     query: str = Field(examples=["Plan a dinner for us"])
     max_tokens: int = 2000
+    order: Literal["score", "time"] = Field(
+        "score", description="Best first, or with `time` the same memories oldest first"
+    )
 
 
 class DistrustBody(Strict):

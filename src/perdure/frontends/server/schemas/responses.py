@@ -103,6 +103,7 @@ class AddResult(BaseModel):
     warnings: list[str] = []
     usage: dict[str, Any] = {}
     notes: int = 0
+    waiting: int = 0
 
 
 class AddAccepted(AddResult):

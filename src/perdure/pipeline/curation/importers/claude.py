@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Final
 
 from perdure.domain.text.pattern import Pattern
-from perdure.domain.text.readable import is_unicode
+from perdure.domain.text.readable import is_unicode, kind_of
 from perdure.pipeline.curation.importers import records
 
 NAME: Final = "claude"
@@ -51,7 +51,7 @@ class ClaudeReader(records.Reader):
     def read(self, value: Any, where: str) -> Iterator[records.Found]:
         """One conversation, or the memory of one account."""
         if not isinstance(value, Mapping):
-            yield records.Damaged(f"a conversation must be an object, not {type(value).__name__}", where)
+            yield records.Damaged(f"a conversation must be an object, not {kind_of(value)}", where)
         elif isinstance(value.get("chat_messages"), list):
             yield from _talk(value, where)
         elif any(name in value for name in _MEMORY):

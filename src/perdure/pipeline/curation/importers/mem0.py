@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from perdure.domain.clock import iso, read_moment
+from perdure.domain.text.readable import kind_of
 from perdure.pipeline.curation.importers import records
 
 SOURCE: Final = "import:mem0"
@@ -54,7 +55,7 @@ class Mem0Reader(records.Reader):
     def read(self, value: Any, where: str) -> Iterator[records.Found]:
         """One memory as a fact."""
         if not isinstance(value, Mapping):
-            yield records.Damaged(f"a memory must be an object, not {type(value).__name__}", where)
+            yield records.Damaged(f"a memory must be an object, not {kind_of(value)}", where)
         elif _is_event(value):
             yield records.LeftOut(
                 "an event of mem0's history: it says no scope, and the memories themselves are enough", where

@@ -13,7 +13,8 @@ from typing import Final
 
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
-from perdure.domain.text.terms import is_unspaced, without_accents
+from perdure.domain.text.terms import is_unspaced, split_words, without_accents
+from perdure.pipeline.curation.chat import is_chatter
 from perdure.pipeline.curation.rules.extraction.cleaning import language_of
 from perdure.pipeline.lexicon import pairs, words
 
@@ -58,6 +59,10 @@ def holds_quote(content: str, quote: str) -> bool:
 
 _PIECE = Pattern(r"(?P<number>\d+(?:[.,]\d+)*)(?P<scale>(?:k|m|mio|bn|tsd)\b)?|(?P<word>[^\W\d_]+)")
 _APART = Pattern(r"(?<!\d)\d{1,3}(?:[ '\u2019\u00a0\u202f]\d{3})+(?!\d)")
+_HAN_NUMBER = Pattern(
+    "[\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u842c\u4e24\u5169]+"
+)
+_TWO: Final = {"\u4e24": 2, "\u5169": 2}
 _SCALES: Final = {"k": 1_000, "tsd": 1_000, "m": 1_000_000, "mio": 1_000_000, "bn": 1_000_000_000}
 _JOINTS: Final = frozenset({"and", "und", "y", "e", "et"})
 _COMPOUND: Final = ("tausend", "hundert")
@@ -119,7 +124,7 @@ def _written(value: float) -> str:
 
 def numbers_said(text: str) -> set[str]:
     """Every number that a folded text says, in digits or words, each by its readings."""
-    said = {_bare(re.sub(r"\D", "", found)) for found in _APART.findall(text)}
+    said = {_bare(re.sub(r"\D", "", found)) for found in _APART.findall(text)} | _han_numbers(text)
     run: list[float] = []
     run_has_digits = False
     for piece in _PIECE.finditer(text):
@@ -133,6 +138,22 @@ def numbers_said(text: str) -> set[str]:
         run_has_digits = bool(piece["number"])
         run = [*(run if goes_on else ()), values[0]][-_LONGEST_RUN:] if values else []
         said.update(_written(value) for value in _totals(run))
+    return said
+
+
+def _han_numbers(text: str) -> set[str]:
+    """The numbers that Chinese and Japanese write in characters: "\u4e8c\u5341\u4e94" is 25."""
+    said: set[str] = set()
+    for run in () if text.isascii() else _HAN_NUMBER.findall(text):
+        total = group = unit = 0
+        for value in (int(_TWO.get(sign) or unicodedata.numeric(sign)) for sign in run):
+            if value < 10:
+                unit = value
+            elif value < 10_000:
+                group, unit = group + max(unit, 1) * value, 0
+            else:
+                total, group, unit = total + max(group + unit, 1) * value, 0, 0
+        said.add(str(total + group + unit))
     return said
 
 
@@ -185,7 +206,8 @@ def _times() -> frozenset[str]:
 
 # Names.
 
-_WORD = Pattern(r"[^\W\d_]+(?:['\u2019\-][^\W\d_]+)*")
+_WORD = Pattern(r"(?<![^\W_])[^\W\d_]+(?:['\u2019\-][^\W\d_]+)*(?![^\W_])")
+"""A run of letters; one beside a digit ("DE44") is looked up as a number."""
 _OPENS = Pattern(r"(?:\A|[.!?:;\n]|[\"\u201c\u201e\u00ab(])[\s\"\u201c\u201e\u00ab(]*\Z")
 _POSSESSIVE = Pattern(r"['\u2019]s?\Z")
 _SUBJECTS: Final = frozenset({"user", "users", "assistant"})
@@ -200,9 +222,9 @@ def _names(text: str) -> list[str]:
     """The capitalised words inside the sentences of a text, without possessive endings."""
     found = list(_WORD.finditer(text))
     capitals = [word for word in found if any(letter.isupper() for letter in word[0])]
-    if 2 * len(capitals) > len(found) > _SHORTEST:
-        return []  # a title
     inner = [word for word in capitals if not _OPENS.search(text[: word.start()])]
+    if 2 * len(inner) > len(found) > _SHORTEST:
+        return []  # a title
     names = [_POSSESSIVE.sub("", word[0]) for word in inner]
     return [name for name in names if len(name) > 1 and fold(name) not in _SUBJECTS]
 
@@ -223,12 +245,15 @@ def _are_alike(name: str, word: str) -> bool:
 class Evidence:
     """What was said in a conversation, folded once, in which facts are looked up."""
 
-    def __init__(self, messages: Sequence[Message], now: datetime, known: Iterable[str] = ()) -> None:
-        """`known` are texts whose names are known without having been said: memories shown, speakers, scopes."""
+    def __init__(
+        self, messages: Sequence[Message], now: datetime, known: Iterable[str] = (), shown: Sequence[str] = ()
+    ) -> None:
+        """`known` are texts whose names count as said, as speakers and scopes; of `shown` memories numbers too."""
         self._contents = [message.content for message in messages]
         self._squeezed = [squeeze(content) for content in self._contents]
         self._days = {(message.timestamp or now).astimezone(UTC).date() for message in messages}
-        self._known = [*known, *(message.name for message in messages if message.name)]
+        self._known = [*known, *shown, *(message.name for message in messages if message.name)]
+        self._shown = shown
 
     @property
     def count(self) -> int:
@@ -246,9 +271,41 @@ class Evidence:
                     return place
         return None
 
+    def is_telling(self, quote: str, place: int, text: str) -> bool:
+        """Whether a quote that stands in a message says more than "I have" or "good morning".
+
+        One of small words or courtesies counts where its message, or the one that it answers, has a word of the text:
+        "yes I do" after "Do you have a dog?".
+        """
+        if _is_unspaced_somewhere(quote):
+            return True
+        spoken = [] if is_chatter(quote) else topic_words(quote)
+        if _have_common(spoken, _words_of(self._contents[place])):
+            return True
+        around = "\n".join(self._contents[max(0, place - 1) : place + 1])
+        return _have_common(topic_words(text), _words_of(around))
+
+    def is_statement(self, text: str) -> bool:
+        """Whether a text has more than one word; a single one says something only if somebody said it."""
+        found = _words_of(text)
+        return len(found) > 1 or any(
+            word in self._vocabulary or (len(word) > 1 and (is_unspaced(word) or self._is_name_known(word)))
+            for word in found
+        )
+
     def missing(self, text: str) -> list[str]:
         """Return the numbers and names of a fact that nobody said and that follow from nothing said."""
-        return [*self._missing_numbers(fold(text)), *self._missing_names(text)]
+        numbers = [number for number in self._missing_numbers(fold(text)) if not self._is_remembered(number)]
+        return [*numbers, *self._missing_names(text)]
+
+    def _is_remembered(self, number: str) -> bool:
+        """Whether the memories shown say a number, or all parts of a date or time."""
+        parts = [re.sub(r"\D", "", number)] if _APART.fullmatch(number) else re.findall(r"\d+(?:[.,]\d+)*", number)
+        return not any(readings(part).isdisjoint(self._remembered) for part in parts)
+
+    @cached_property
+    def _remembered(self) -> set[str]:
+        return numbers_said("\n".join(map(fold, self._shown)))
 
     @cached_property
     def _folded(self) -> str:
@@ -373,8 +430,9 @@ class Evidence:
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
         """Every folded word that was said or is known."""
-        known = _SIGN.split(fold("\n".join(self._known)))
-        return (self._words | frozenset(known)) - {""}
+        known = self._words.union(_SIGN.split(fold("\n".join(self._known))))
+        mixed = {part for word in known if not word.isalpha() for part in re.findall(r"[^\W\d_]+", word)}
+        return (known | mixed) - {""}  # of "rtx5090" also "rtx"
 
     @cached_property
     def _run_together(self) -> str:
@@ -388,6 +446,25 @@ class Evidence:
         return frozenset(
             [*pairs_of, *("".join(spelt[place : place + size]) for size in (3, 4) for place in range(len(spelt)))]
         )
+
+
+def topic_words(text: str) -> list[str]:
+    """Return the folded words of a text that carry a topic."""
+    small = words("recall_stopwords.txt") | _SUBJECTS
+    whole = [word for word in split_words(fold(text).replace("\u2019", "'"), joined_by="'") if word not in small]
+    parts = (part for word in whole for part in word.split("'"))  # "don't" is a small word, "Ana's" is Ana
+    return [part for part in parts if part not in small and (len(part) > 1 or part.isdigit())]
+
+
+def _words_of(text: str) -> list[str]:
+    return [word for word in _SIGN.split(fold(text)) if word]
+
+
+def _have_common(some: Iterable[str], others: Collection[str]) -> bool:
+    """Whether a word of the one is a word of the others, perhaps inflected or misspelt."""
+    apart = set(others)
+    asked = list(some)
+    return not apart.isdisjoint(asked) or any(_are_alike(one, other) for one in asked for other in apart)
 
 
 def _is_unspaced_somewhere(text: str) -> bool:

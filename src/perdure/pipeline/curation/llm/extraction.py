@@ -12,11 +12,10 @@ from perdure.backends.llms.base import LLM
 from perdure.domain.fact import Fact
 from perdure.domain.memory import NOTES
 from perdure.domain.message import Message, transcript
-from perdure.domain.text.terms import split_words
-from perdure.pipeline.curation.llm.evidence import Evidence, fold, holds_quote, squeeze
+from perdure.pipeline.curation.llm.evidence import Evidence, holds_quote, squeeze, topic_words
 from perdure.pipeline.curation.llm.parsing import FoundEnd, FoundFact, Reading, parse_ends, parse_facts
-from perdure.pipeline.curation.rules.extraction.notes import TypedSentence, sentences
-from perdure.pipeline.lexicon import words
+from perdure.pipeline.curation.rules.extraction import filters
+from perdure.pipeline.curation.rules.extraction.notes import MOST, TypedSentence, sentences
 from perdure.pipeline.prompting.quoting import one_line
 from perdure.pipeline.prompts import load
 
@@ -65,7 +64,7 @@ class Refusal:
 
     text: str
     missing: str
-    """What is not in the messages: "quote", "number or name"."""
+    """What is not in the messages: "quote", "number or name", "word"."""
     quote: str
     sources: tuple[int, ...]
     """The message in which the quote stands, else those that the model named."""
@@ -116,12 +115,13 @@ async def extract_facts(
     messages without a timestamp. A failed call is LLMError, an answer without a list UnreadableAnswer; `warnings` say
     what of a damaged answer was lost.
 
-    The built-in prompt asks for a quote with each fact. In an answer that has quotes, a fact counts only if its quote,
-    its numbers and its names were said (`known` are texts whose names count as said). An answer without any quote, and
-    that to a prompt of one's own, is taken as it is.
+    The built-in prompt asks for a quote with each fact. A fact counts only if its quote, where it has one, its numbers
+    and its names were said (`known` are texts whose names count as said). The answer to a prompt of one's own is taken
+    as it is.
 
     `reference` are memories that are shown beside the conversation, so that the model knows who and what is meant.
-    Their names count as said. The model may end one of them by a user's words; a prompt of one's own is not shown any.
+    Their names and numbers count as said. The model may end one of them by a user's words; a prompt of one's own is
+    not shown any.
     """
     if not any(message.content.strip() for message in messages):
         return Extraction()
@@ -134,9 +134,7 @@ async def extract_facts(
         system, question, temperature=temperature, max_tokens=max_tokens, response_format="json", **form
     )
     found, ended = parse_facts(answer), parse_ends(answer) if shown else []
-    evidence = None
-    if not prompt and (ended or any(each.quote is not None for each in found)):
-        evidence = Evidence(messages, now, [*known, *shown])
+    evidence = None if prompt else Evidence(messages, now, known, shown)
     spoken = _spoken(messages)
     spoken = tuple(position for position in spoken if position >= read_before) or spoken
     facts: dict[str, Fact] = {}
@@ -147,8 +145,8 @@ async def extract_facts(
             refused.append(taken)
         else:
             facts.setdefault(each.text, taken)
-    ends = [] if evidence is None else _proven_ends(ended, evidence, messages, read_before)
-    return Extraction(facts.values(), found.warnings, refused, [each for each in ends if each.memory < len(shown)])
+    ends = [] if evidence is None else _proven_ends(ended, evidence, messages, read_before, shown)
+    return Extraction(facts.values(), found.warnings, refused, ends)
 
 
 def shown_memories(texts: Sequence[str]) -> str:
@@ -160,14 +158,20 @@ def shown_memories(texts: Sequence[str]) -> str:
 
 
 def _proven_ends(
-    found: Sequence[FoundEnd], evidence: Evidence, messages: Sequence[Message], read_before: int
+    found: Sequence[FoundEnd],
+    evidence: Evidence,
+    messages: Sequence[Message],
+    read_before: int,
+    shown: Sequence[str],
 ) -> list[Ending]:
     """The ends whose quote stands in a user's message, each memory once: nothing is retired on a model's word alone."""
     ends: dict[int, Ending] = {}
     for each in found:
         users = [place for place in each.sources if 0 <= place < len(messages) and messages[place].role == "user"]
         place = evidence.place(each.quote, users)
-        if each.memory >= 0 and place is not None and place >= read_before and messages[place].role == "user":
+        if place is None or place < read_before or messages[place].role != "user":
+            continue
+        if 0 <= each.memory < len(shown) and evidence.is_telling(each.quote, place, shown[each.memory]):
             ends.setdefault(each.memory, Ending(memory=each.memory, quote=each.quote, place=place))
     return list(ends.values())
 
@@ -175,55 +179,65 @@ def _proven_ends(
 def _proven(found: FoundFact, evidence: Evidence, spoken: tuple[int, ...]) -> Fact | Refusal:
     """The fact with the message of its quote as its source, or why it is refused.
 
-    What a user wants forgotten may be named by what is remembered of it, so only its quote is looked up.
+    What a user wants forgotten may be named by what is remembered of it, so of its quote only the place is looked up.
     """
     fact = _fact(found, spoken, evidence.count)
-    place = None
+    if not evidence.is_statement(found.text):
+        return Refusal(text=found.text, missing="word", quote=found.quote or "", sources=fact.sources)
     if found.quote is not None:
         place = evidence.place(found.quote, fact.sources)
-        if place is None:
+        if place is None or not (found.forget or evidence.is_telling(found.quote, place, found.text)):
             return Refusal(text=found.text, missing="quote", quote=found.quote, sources=fact.sources)
         others = tuple(position for position in found.sources if len(found.sources) > 1 and position != place)
         fact = _fact(replace(found, sources=(place, *others)), spoken, evidence.count)
-    if not found.forget and evidence.missing(found.text):
+    if (found.quote is None or not found.forget) and evidence.missing(found.text):
         return Refusal(text=found.text, missing="number or name", quote=found.quote or "", sources=fact.sources)
     return fact
 
 
-def refused_notes(refused: Sequence[Refusal], messages: Sequence[Message], read_before: int = 0) -> list[Fact]:
+def refused_notes(read: Extraction, messages: Sequence[Message], read_before: int = 0) -> list[Fact]:
     """The sentences that refused facts were made of, as notes, each once: what people said there is not lost.
 
-    A sentence has the quote, else it shares most words with the fact, two at least.
+    A sentence has the quote, else it shares most words with the fact, two at least. A message of which facts were
+    refused and none is left tells no sentence apart, so all of it is noted that is no courtesy, question or request.
     """
     people = [position for position in _spoken(messages) if position >= read_before]
     typed = {position: sentences(messages[position].content) for position in people}
+    found = [each for refusal in read.refused if (each := _sentence(refusal, typed)) is not None]
+    told = {position for position, _ in found}.union(*(fact.sources for fact in read))
+    named = {position for refusal in read.refused for position in refusal.sources}
+    found += [
+        (position, sentence.text)
+        for position in people
+        if position in named - told
+        for sentence in [each for each in typed[position] if _may_tell(each.text)][:MOST]
+    ]
     notes: dict[str, Fact] = {}
-    for each in refused:
-        found = _sentence(each, typed)
-        if found is not None:
-            position, text = found
-            name = (messages[position].name or "").strip()
-            said = f"{name}: {text}" if name else text
-            notes.setdefault(said, Fact(text=said, kind=NOTES, sources=(position,), rule="llm: refused"))
+    for position, text in found:
+        name = (messages[position].name or "").strip()
+        said = f"{name}: {text}" if name else text
+        notes.setdefault(said, Fact(text=said, kind=NOTES, sources=(position,), rule="llm: refused"))
     return list(notes.values())
 
 
+def _may_tell(sentence: str) -> bool:
+    """Whether a sentence is no courtesy, question or request."""
+    asks = filters.is_question(sentence, sentence.endswith("?")) or filters.is_request(sentence)
+    return not asks and not filters.is_chatter(sentence)
+
+
 def _sentence(refusal: Refusal, typed: Mapping[int, Sequence[TypedSentence]]) -> tuple[int, str] | None:
-    asked = _topic(f"{refusal.text} {refusal.quote}")
+    asked = frozenset(topic_words(f"{refusal.text} {refusal.quote}"))
     best, most = None, _LEAST_SHARED - 1
     order = [*(position for position in refusal.sources if position in typed), *typed]
     for position in dict.fromkeys(order):
         for sentence in typed[position]:
             if refusal.missing != "quote" and refusal.quote and holds_quote(squeeze(sentence.text), refusal.quote):
                 return position, sentence.text
-            shared = len(asked & _topic(sentence.text))
+            shared = len(asked.intersection(topic_words(sentence.text)))
             if shared > most:
                 best, most = (position, sentence.text), shared
     return best
-
-
-def _topic(text: str) -> frozenset[str]:
-    return frozenset(split_words(fold(text))) - words("recall_stopwords.txt")
 
 
 def circumstances(messages: Sequence[Message], now: datetime, read_before: int = 0) -> str:

@@ -296,9 +296,21 @@ def _concepts(phrase: str) -> frozenset[str]:
 
 @per_text(4096)
 def texts_same_attribute(newer: str, older: str) -> bool:
-    """Whether two texts speak of one attribute of one subject, so that the newer may have replaced the older."""
+    """Whether two texts give one attribute of one subject different values: the newer may replace the older.
+
+    Nobody has to look at two statements because they share a verb or a word: what stands in both is an attribute, or
+    the same thing of which both say the same kind of thing.
+    """
     new, old = read(newer), read(older)
-    return not different_things(new, old) and one_attribute(new, old, alias_table([new, old]))
+    if different_things(new, old) or not parties_agree(new, old, alias_table([new, old])):
+        return False
+    if slots_conflict(new, old):
+        return True
+    mine, theirs = topic_of(new), topic_of(old)
+    if topics_agree(mine[0], theirs[0]) < AGREEING:
+        return False
+    values = [[value for chunk in chunks for value in chunk.values] for chunks in (mine[1], theirs[1])]
+    return differing(*values) or (bool(new.topic and old.topic) and new.verb == old.verb)
 
 
 def may_end(new: Reading, old: Reading) -> bool:
