@@ -78,9 +78,13 @@ def test_the_version_is_told() -> None:
 )
 def test_without_a_scope_the_text_of_the_error_and_status_2(at: Folder, arguments: tuple[str, ...]) -> None:
     ran = at(*arguments)
-    assert (ran.status, ran.out, ran.err) == (2, "", f"perdure: {ScopeError.TEXT}\n")
+    assert (ran.status, ran.out, ran.err) == (2, "", f"perdure: {ScopeError.TEXT} (--user-id NAME)\n")
     with_json = at(*arguments, "--json")
-    assert (with_json.status, with_json.out, json.loads(with_json.err)["error"]) == (2, "", ScopeError.TEXT)
+    assert (with_json.status, with_json.out, json.loads(with_json.err)["error"]) == (
+        2,
+        "",
+        f"{ScopeError.TEXT} (--user-id NAME)",
+    )
 
 
 @pytest.mark.parametrize(

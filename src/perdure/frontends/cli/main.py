@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from perdure import __version__
-from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
+from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError, ScopeError
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 from perdure.frontends.cli.output import log_to_stderr
 
@@ -226,7 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except PerdureError as error:
         named = {"field": field} if (field := getattr(error, "field", None)) else {}
-        return _fail(error.message, _status_of(error), arguments, code=error.code, **named)
+        hint = " (--user-id NAME)" if isinstance(error, ScopeError) and error.message == ScopeError.TEXT else ""
+        return _fail(error.message + hint, _status_of(error), arguments, code=error.code, **named)
     except UsageError as error:
         return _fail(_usage_text(error), USAGE, arguments, code="usage")
     except (KeyboardInterrupt, typer.Abort):
