@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, MutableSequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from perdure.pipeline import lexicon
 
@@ -56,11 +55,11 @@ class Discourse:
     """The noun that ended the user's own last question: what "mine" means after it."""
     mentioned: tuple[int, str] = (-1, "")
     """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
-    names: MutableMapping[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
-    kin: MutableMapping[str, str] = field(default_factory=dict)
+    kin: dict[str, str] = field(default_factory=dict)
     """Relation ("sister") to the latest name heard for it."""
-    drafts: MutableSequence[Draft] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     assistant: str = ""
     """What the assistant said last, cleaned; "" when the user spoke since."""
     assistant_at: int = -1
@@ -76,15 +75,6 @@ class Discourse:
             names=self.names,
             kin=self.kin,
             drafts=[draft for draft in self.drafts if any(at >= 0 for at in draft.sources)],
-        )
-
-    def copy(self) -> Discourse:
-        """The same state, from which reading goes on without this one's knowledge."""
-        return replace(
-            self,
-            names=dict(self.names),
-            kin=dict(self.kin),
-            drafts=[replace(draft) for draft in self.drafts],
         )
 
     def begin_message(self, *, goes_on: bool) -> None:
