@@ -30,7 +30,6 @@ def replied(assistant: str, user: str) -> list[str]:
         ),
         ("Do you prefer the train or the plane?", "train", "User prefers train"),
         ("When do you plan to launch?", "the 3rd", "User plans to launch on the 3rd"),
-        ("Who covers for you on leave?", "Bronagh does", "Bronagh covers for User on leave"),
     ],
 )
 def test_a_short_answer_completes_the_question(asked, answer, fact):
@@ -86,9 +85,7 @@ def test_a_quiz_stores_nothing():
 @pytest.mark.parametrize(
     ("asked", "answer", "fact"),
     [
-        ("You spoke of the flat in Turin. Do you still rent it out?", "yes", "User still rents the flat in Turin out"),
         ("Should I assume you still take the 7:40 train?", "8:05 these days", "User takes the 8:05 train"),
-        ("Shall I note your birthday as 4 March?", "4 may", "User's birthday is 4 may"),
         ("Are you taking anything for the migraines?", "sumatriptan", "User is taking sumatriptan for the migraines"),
         ("Is the meeting at 3?", "3.30", "The meeting is at 3.30"),
         ("What should I call you?", "Rosa is fine", "User wants to be called Rosa"),

@@ -124,14 +124,12 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     if found is None:
         found = _had(parts)
     if found is None:
-        _note_called(parts, talk)
         return None
     gender = kin_gender(found.noun) or ("f" if found.noun in {"landlady", "waitress", "actress"} else "n")
     relation = f"{talk.who}'s {found.adjective + ' ' if found.adjective else ''}{found.noun}"
     if not found.name:
         known = talk.kin.get(found.noun)
         talk.meet(f"{relation} {known}" if known and gender != "p" else relation, gender)
-        _note_called(parts, talk)
         return None
     fresh = found.name.lower() not in talk.names
     display = f"{relation} {found.name}"
@@ -156,23 +154,6 @@ def _had(parts: list[str]) -> Relation | None:
     return found
 
 
-def _note_called(parts: list[str], talk: Discourse) -> None:
-    for place in range(1, len(parts) - 1):
-        if grammar.bare(parts[place]) not in {"called", "named"} or not grammar.is_name(parts[place + 1]):
-            continue
-        name, _ = _name_at(parts, place + 1)
-        noun = grammar.bare(parts[place - 1])
-        if noun in {"is", "are"} and place >= 2:
-            noun = grammar.bare(parts[place - 2])
-        if noun in relation_nouns():
-            display = f"{talk.who}'s {noun} {name}"
-            talk.call(name.split()[0], display)
-            talk.meet(display, kin_gender(noun) or "n")
-        else:
-            talk.thing = talk.topic = name
-        return
-
-
 def note_subject(name: str, talk: Discourse) -> str:
     """Remember a name that stands as the subject of a clause; the way it is to be called."""
     display = talk.names.get(name.lower(), name)
@@ -195,22 +176,21 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         return clause
     head = grammar.bare(parts[place])
     if head in _PERSONAL:
-        return _inner(_swap(parts, place, _singular(talk, _PERSONAL[head])), talk, head)
+        return _swap(parts, place, _singular(talk, _PERSONAL[head]))
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
-        return _swap(parts, place, (talk.acted or talk.subject) if head == "it" else "")
+        return _swap(parts, place, talk.subject if head == "it" else "")
     if head in _OWNED and place + 1 < len(parts):
-        owner = _owner(head, talk)
+        owner = _singular(talk, _OWNED[head])
         if not owner:
             return None
-        display = _swap(parts, place, owner + "'s")
-        return _inner(display, talk, "he" if head == "his" else "she") if head in {"his", "her"} else display
+        return _swap(parts, place, owner + "'s")
     known = talk.names.get(head)
     if known and relation_in(parts) is None:
         parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
         talk.meet(known, "n" if known != talk.person else talk.gender)
-    return _inner(" ".join(parts), talk, "")
+    return " ".join(parts)
 
 
 def _verbal(word: str) -> bool:
@@ -220,11 +200,6 @@ def _verbal(word: str) -> bool:
         or word in grammar.pasts()
         or word in lexicon.words("adverbs.txt")
     )
-
-
-def _owner(head: str, talk: Discourse) -> str:
-    wanted = _OWNED[head]
-    return _singular(talk, wanted)
 
 
 def _singular(talk: Discourse, gender: str) -> str:
@@ -253,18 +228,6 @@ def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
     return _swap(parts, place, display)
 
 
-def _inner(clause: str | None, talk: Discourse, used: str) -> str | None:
-    """Subject pronouns inside the clause ("her teacher reckons she could") where only one person is meant."""
-    if clause is None or not talk.person:
-        return clause
-    parts = clause.split()
-    for place in range(1, len(parts)):
-        head = grammar.bare(parts[place])
-        if head in _PERSONAL and (used == head or talk.gender == _PERSONAL[head]):
-            parts[place] = parts[place].lower().replace(head, talk.person, 1)
-    return " ".join(parts)
-
-
 # ------------------------------------------------------------------ things
 
 _ABOUT = Pattern(
@@ -287,16 +250,9 @@ def note_thing(fact: str, talk: Discourse) -> None:
     if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
         noun = grammar.bare(subject.split()[-1])
         if not kin_gender(noun) and subject != talk.person:
-            talk.thing = talk.topic = talk.subject = subject
-        if kin_gender(noun) or noun in relation_nouns():
-            talk.acted = _acted_on(parts, verb, talk)
+            talk.thing = talk.subject = subject
         return
     if subject.split()[0] == talk.who:
-        if (
-            grammar.bare(parts[verb]) in {"has", "have"}
-            and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in _pasts()
-        ):
-            verb += 1  # "has renamed the boat" has nothing
         match = _ABOUT.search(" ".join(parts[verb:]))
         if match or _last_noun(parts[verb:]):
             noun = _noun_phrase(match.group(2)) if match else ""
@@ -305,32 +261,9 @@ def note_thing(fact: str, talk: Discourse) -> None:
             if noun:
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
                 is_new = match is not None and (match.group(1) or "").strip() in {"a", "an"}
-                talk.topic, talk.subject = talk.thing, talk.thing if is_new else ""
-    elif grammar.is_name(parts[0]):
-        if subject.lower() not in talk.names:
-            talk.thing = talk.topic = talk.subject = subject
-        talk.acted = _acted_on(parts, verb, talk)
-
-
-def _pasts() -> frozenset[str]:
-    return frozenset(grammar.pasts()) - {"got", "had"}
-
-
-def _acted_on(parts: list[str], verb: int, talk: Discourse) -> str:
-    """What somebody does something to ("my editor cut the book"): a later "it" is that, never the person."""
-    after = parts[verb + 1 : verb + 6]
-    if not after or grammar.bare(parts[verb]) in grammar.AUXILIARIES:
-        return ""
-    if after[0].lower() == "the" and len(after) > 1:
-        noun = _noun_phrase(" ".join(after[1:5]))
-        return f"The {noun}" if noun else ""
-    if after[0] == f"{talk.who}'s":
-        noun = _noun_phrase(" ".join(after[1:5]))
-        return f"{talk.who}'s {noun}" if noun and not relation_in(["my", *noun.split()]) else ""
-    if after[0].lower() in {"her", "his", "their"} and len(after) > 1:
-        noun = _noun_phrase(" ".join(after[1:5]))
-        return f"{' '.join(parts[:verb])}'s {noun}" if noun and not kin_gender(grammar.bare(noun)) else ""
-    return ""
+                talk.subject = talk.thing if is_new else ""
+    elif grammar.is_name(parts[0]) and subject.lower() not in talk.names:
+        talk.thing = talk.subject = subject
 
 
 def _last_noun(parts: list[str]) -> str:

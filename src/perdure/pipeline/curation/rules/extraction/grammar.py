@@ -190,11 +190,6 @@ def bare(token: str) -> str:
     return token.strip(PUNCTUATION).lower()
 
 
-def tokens(text: str) -> list[str]:
-    """The words of the text, punctuation still attached."""
-    return text.split()
-
-
 @cache
 def _before_noun() -> frozenset[str]:
     prepositions = lexicon.words("prepositions.txt") - {"on", "off", "up", "down", "out", "over", "in"}

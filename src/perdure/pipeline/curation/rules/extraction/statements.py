@@ -12,42 +12,6 @@ from perdure.pipeline.curation.rules.extraction import grammar as person
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
 
-# Clauses that point back: "opened an account with Pennine, that is where my copper comes from now".
-
-_POINTS = Pattern(
-    r"^(?:that|this|it|which)(?: (?:is|was)|'s) (?:also |now |actually )?(?P<by>where|who|whom|what|"
-    r"when) (?P<rest>\S.+)$",
-    re.I,
-)
-_LATER = Pattern(
-    r"(?:,? (?:now|these days|nowadays|at the moment|instead|from now on|mostly|too|as well|anyway))+$", re.I
-)
-_OPEN = Pattern(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I)
-
-
-def resolve_anaphora(clause: str, talk: Discourse) -> str:
-    """The clause with what it points at in the place where that belongs, or "" if it does not point or at nothing."""
-    match = _POINTS.match(clause.strip(" ,."))
-    if match is None:
-        return ""
-    by, rest = match.group("by").lower(), match.group("rest")
-    meant = _meant(by, talk)
-    if not meant:
-        return ""
-    later = _LATER.search(rest)
-    adverbs = later.group() if later else ""
-    rest = rest[: later.start()] if later else rest
-    lead = "" if by in {"who", "whom", "what"} or _OPEN.search(rest) else " on" if by == "when" else " at"
-    return f"{rest}{lead} {meant}{adverbs}"
-
-
-def _meant(by: str, talk: Discourse) -> str:
-    """What was told last of the kind that the word asks for."""
-    last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
-    named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: (?:& )?[A-Z][\w&'-]+)*", last)
-    return (named[-1] if named and not named[-1].startswith(talk.who) else "") or (talk.thing if by == "what" else "")
-
-
 # Whether a clause whose subject is a noun or a name is about the speaker's world, or about the world at large.
 
 _HABIT = Pattern(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
@@ -174,7 +138,6 @@ class Sentence:
 def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
     """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
     text = grammar.trimmed(filters.strip_openers(text).strip(" ,.:;!\"'"))
-    text = resolve_anaphora(text, talk) or text
     if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""

@@ -45,18 +45,6 @@ def lower_first(word: str) -> str:
     return word.lower() if word[:1].isupper() and word[1:].islower() else word
 
 
-def is_bare_role(parts: list[str]) -> bool:
-    """Whether two or three words end in an occupation and are nothing else ("Dialysis nurse", not "My nurse")."""
-    words = [grammar.bare(part) for part in parts]
-    plain = 1 < len(words) < 4 and all(word.replace("-", "").isalpha() for word in words)
-    if not plain or words[-1] not in lexicon.words("roles.txt") or words[0] in lexicon.words("determiners.txt"):
-        return False
-    known = grammar.POSSESSIVES | grammar.SUBJECTS | grammar.AUXILIARIES
-    known |= lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt")
-    capitals = sum(part[:1].isupper() for part in parts)
-    return words[0] not in known | {"no", "new", "not", "dear", "for", "hi"} and capitals < 2
-
-
 _PLACE = word_set("subjects.place")
 _HERE = Pattern(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = Pattern(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
@@ -79,12 +67,6 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     head = grammar.bare(parts[0])
     if YEAR_OF.match(text):
         return f"I am in the {text}", "place"
-    taken = (
-        head in grammar.simple_pasts() and len(parts) > 1 and grammar.bare(parts[1]) in lexicon.words("determiners.txt")
-    )
-    if not carried and not taken and is_bare_role(parts):  # "Found a gardener" is no occupation
-        lowered = " ".join([lower_first(parts[0]), *parts[1:]])
-        return f"I am {article(lowered)} {lowered}", "role"
     kind = grammar.subject_of(parts)
     if kind == "name" and coreference.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
         kind, parts = "noun", [lower_first(parts[0]), *parts[1:]]

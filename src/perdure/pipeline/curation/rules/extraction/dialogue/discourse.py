@@ -32,11 +32,8 @@ class Discourse:
     met: int = 0
     """Messages since the person, or the group, was spoken of: 0 in the same, 2 for any more than one."""
     thing: str = ""
-    acted: str = ""
-    """What somebody other than the speaker did something to in this message: what "it" means then."""
     subject: str = ""
-    """The thing of which this message told something last: what "it" means otherwise."""
-    topic: str = ""
+    """The thing of which this message told something last: what "it" means."""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
     about_self: bool = False
@@ -51,8 +48,6 @@ class Discourse:
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
     language: str = ""
     """The foreign language of the conversation so far, "" for English."""
-    asked: str = ""
-    """The noun that ended the user's own last question: what "mine" means after it."""
     mentioned: tuple[int, str] = (-1, "")
     """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
     names: dict[str, str] = field(default_factory=dict)
@@ -64,8 +59,6 @@ class Discourse:
     """What the assistant said last, cleaned; "" when the user spoke since."""
     assistant_at: int = -1
     """Its position among the messages, -1 if it is context."""
-    opened: str = ""
-    """What the user had said before that."""
 
     def next_session(self) -> Discourse:
         """The state in which the same speaker's next conversation begins: who is who stays known, the rest is over."""
@@ -79,7 +72,7 @@ class Discourse:
 
     def begin_message(self, *, goes_on: bool) -> None:
         """What "it" meant is over, unless the message goes on with it; whom "she" meant fades."""
-        self.acted, self.subject = "", self.thing if goes_on else ""
+        self.subject = self.thing if goes_on else ""
         self.met = min(self.met + 1, 2)
 
     def meet(self, display: str, gender: str) -> None:
