@@ -19,7 +19,7 @@ def facts(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("how do i descale my Sage Bambino espresso machine", "User has a Sage Bambino espresso machine"),
+        ("how do i descale my Sage Bambino espresso machine", "User has a Sage Bambino"),
     ],
 )
 def test_what_one_has_and_is_without_a_verb(said: str, expected: str) -> None:
@@ -42,7 +42,6 @@ def test_an_it_that_means_the_thing_spoken_of_stays_with_it() -> None:
         ("finished in Rome. start 4th nov at Brightwell Foods", "User starts 4th nov at Brightwell Foods"),
         ("I type on Dvorak and use helix", "User uses helix"),
         ("my wife pass the test in may", "User's wife passes the test in may"),
-        ("GUYS I GOT THE PART", "User got the part"),
         ("I quit in feb, 2 months clean", "User has been 2 months clean"),
     ],
 )
@@ -54,7 +53,6 @@ def test_verbs_without_their_subject_and_subjects_seldom_met(said: str, expected
     ("said", "expected"),
     [
         ("they/them please", "User's pronouns are they/them"),
-        ("Just Bea please", "User wants to be called Bea"),
         ("Please update your notes: the surname is Achterberg", "User's surname is Achterberg"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_correction_of_a_fact_in_the_context_is_a_fact():
 
 
 def test_the_other_name_takes_the_wrong_ones_place():
-    messages = [Message("user", "my cousin layla made the squad"), Message("user", "its leila not layla")]
+    messages = [Message("user", "my cousin Layla made the squad"), Message("user", "its Leila not Layla")]
     text = " ".join(fact.text for fact in extract(messages, now=NOW))
     assert "Leila made the squad" in text and "Layla made" not in text
 

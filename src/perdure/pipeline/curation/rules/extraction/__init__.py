@@ -85,7 +85,7 @@ def _is_shortened(end: str) -> bool:
 
 __all__ = ["beginning", "extract", "read_messages"]
 
-LONGEST_CONTEXT = 4
+LONGEST_CONTEXT = 9
 """Last messages of context that are read. Of unread dialogues 24 find nothing more, and "it" is then oftener wrong."""
 SESSION_GAP = timedelta(hours=1)
 """A silence after which a new conversation begins: names stay known, "it" refers to nothing yet."""

@@ -32,27 +32,11 @@ _THE_FAMILY = Pattern(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
-_DOUBLED = Pattern(
-    r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)",
-    re.I,
-)
-_ASIDE = Pattern(
-    r", (?:for my sins|to be honest|by the way|as it happens|as you know|of course|in fact|believe it or "
-    r"not|i think|i guess|i suppose|apparently|sadly|unfortunately|luckily|thankfully|if you like|as "
-    r"always|as usual|weirdly|oddly enough|bless (?:him|her|them)|so to speak), ",
-    re.I,
-)
 _CLEFT = Pattern(r"\b(?:[Ii]t is|[Ii]t was) ([A-Z][\w'-]+|(?:my|our) \w+(?: [A-Z]\w+)?) (?:who|that) ")
-_THINGS = Pattern(
-    r"^(?:the )?(?:things|stuff|foods?|people|places|languages|instruments|books|games|shows|meds|"
-    r"medications|tools|apps|sports) (?:that |which )?(i|we) ((?:\w+ )?\w+):? (?=\w)",
-    re.I,
-)
 _APPOSITIVE = Pattern(
     r"\b((?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]he)(?: [\w'-]+){1,3}), ([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?),(?= [a-z])"
 )
-_NAME_FIRST = Pattern(r"\b([A-Z][\w'-]+), ((?:my|our) [\w' -]{2,30}?), (?=[a-z])")
-_IN_BRACKETS = Pattern(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
+_BRACKETS = Pattern(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
 
 _BRACKETS = Pattern(r"\s*\(([^()]{1,300})\)")
 
@@ -119,17 +103,12 @@ def normal(text: str) -> str:
     text = _NAME_BARE.sub(r"\1 is ", text)
     text = _agreeing(text)
     text = _THE_FAMILY.sub(r"my \1", text)
-    text = _DOUBLED.sub(r"\1 ", text)
-    text = _ASIDE.sub(" ", text)
     text = _CLEFT.sub(r"\1 ", text)
-    text = _THINGS.sub(r"\1 \2 ", text) if ":" in text[:60] else text
     text = _A_NAMED.sub(
         lambda m: f"{m.group(1)} named {m.group(2)}{m.group(3)}" if _is_person(m.group(1).split()[-1]) else m.group(),
         text,
     )
-    text = _APPOSITIVE.sub(r"\1 \2", text)
-    text = _NAME_FIRST.sub(r"\2 \1 ", text)
-    return _IN_BRACKETS.sub(r"\1 \2", text)
+    return _APPOSITIVE.sub(r"\1 \2", text)
 
 
 # Sentences that are read whole: forgetting, corrections, introductions, moved dates, labelled lists, procedures.

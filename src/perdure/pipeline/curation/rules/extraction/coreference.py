@@ -77,9 +77,6 @@ def _name_at(parts: list[str], place: int) -> tuple[str, int]:
         while end < len(parts) and end < place + 3 and grammar.is_name(parts[end]) and not _closed(parts[end - 1]):
             end += 1
         return " ".join(_plain_name(part) for part in parts[place:end]), end
-    word = parts[place]
-    if _could_be_name(word) and place + 1 < len(parts) and _verb_follows(parts, place):
-        return _plain_name(word).capitalize(), place + 1
     return "", place
 
 
@@ -90,10 +87,6 @@ def _closed(part: str) -> bool:
 def _plain_name(part: str) -> str:
     name = part.strip(grammar.PUNCTUATION)
     return name[:-2] if name.endswith("'s") else name
-
-
-def _could_be_name(word: str) -> bool:
-    return word.isalpha() and word.islower() and 2 < len(word) < 13 and not is_known_word(word)
 
 
 @cache
@@ -107,16 +100,6 @@ def is_known_word(word: str) -> bool:
     return word in _common() or grammar.is_form(word) or word in grammar.SUBJECTS or word in grammar.POSSESSIVES
 
 
-def _verb_follows(parts: list[str], place: int) -> bool:
-    after = grammar.bare(parts[place + 1])
-    return (
-        after in grammar.AUXILIARIES
-        or after in grammar.thirds()
-        or after in grammar.simple_pasts()
-        or after in {"and", "has"}
-    )
-
-
 def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     """Remember whom a first-person clause brings in; (relation, name) where the name is new and merits its own fact."""
     parts = clause.split()
@@ -127,7 +110,7 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
         return None
     gender = kin_gender(found.noun) or ("f" if found.noun in {"landlady", "waitress", "actress"} else "n")
     relation = f"{talk.who}'s {found.adjective + ' ' if found.adjective else ''}{found.noun}"
-    if not found.name:
+    if not found.name or gender == "p":  # "my kids Sami and Lina": neither of them is the kids
         known = talk.kin.get(found.noun)
         talk.meet(f"{relation} {known}" if known and gender != "p" else relation, gender)
         return None
@@ -137,7 +120,7 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     talk.call(found.name, display)
     talk.kin[found.noun] = found.name
     talk.meet(display, gender)
-    return (relation, found.name) if fresh and gender != "p" else None
+    return (relation, found.name) if fresh else None
 
 
 def _had(parts: list[str]) -> Relation | None:
@@ -176,7 +159,7 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         return clause
     head = grammar.bare(parts[place])
     if head in _PERSONAL:
-        return _swap(parts, place, _singular(talk, _PERSONAL[head]))
+        return _inner(_swap(parts, place, _singular(talk, _PERSONAL[head])), talk, head)
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
@@ -185,12 +168,13 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         owner = _singular(talk, _OWNED[head])
         if not owner:
             return None
-        return _swap(parts, place, owner + "'s")
+        display = _swap(parts, place, owner + "'s")
+        return _inner(display, talk, "he" if head == "his" else "she") if head in {"his", "her"} else display
     known = talk.names.get(head)
     if known and relation_in(parts) is None:
         parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
         talk.meet(known, "n" if known != talk.person else talk.gender)
-    return " ".join(parts)
+    return _inner(" ".join(parts), talk, "")
 
 
 def _verbal(word: str) -> bool:
@@ -226,6 +210,18 @@ def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
     elif after:
         parts[place + 1] = grammar.agree(after)
     return _swap(parts, place, display)
+
+
+def _inner(clause: str | None, talk: Discourse, used: str) -> str | None:
+    """Subject pronouns inside the clause ("her teacher reckons she could") where only one person is meant."""
+    if clause is None or not talk.person:
+        return clause
+    parts = clause.split()
+    for place in range(1, len(parts)):
+        head = grammar.bare(parts[place])
+        if head in _PERSONAL and (used == head or talk.gender == _PERSONAL[head]):
+            parts[place] = parts[place].lower().replace(head, talk.person, 1)
+    return " ".join(parts)
 
 
 # ------------------------------------------------------------------ things

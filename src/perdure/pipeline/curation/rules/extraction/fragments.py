@@ -124,8 +124,30 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
         fact = statements.finish(f"{sentence.list_head} {text}", talk)
         return [statements.make(fact, "list", talk, sentence.source)]
-    _with_statement(text, talk, sentence.source, piece.joint)
+    if not (_ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence)):
+        _with_statement(text, talk, sentence.source, piece.joint)
     return []
+
+
+_ADVERBIAL = Pattern(
+    r"(?:\d+ (?:days?|hours?|times|nights?|shifts?) (?:a|per|each) \w+|usually|sometimes|often|roughly|"
+    r"about|around|once|twice|every|each|daily|weekly|monthly|nightly|"
+    r"(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|usually (?:on|at|in)|mostly (?:on|at|in)) ?\b",
+    re.I,
+)
+
+
+def _append(text: str, talk: Discourse, sentence: statements.Sentence) -> bool:
+    """An adverbial ("twice a day") goes with the statement before it."""
+    last = talk.drafts[-1] if talk.drafts else None
+    if last is None or last.sources[-1:] != (sentence.source,) or last.forget or last.procedural:
+        return False
+    if last.rule in {"standing", "labelled"}:
+        return False
+    named = grammar.is_time_word(grammar.bare(text.split(maxsplit=1)[0]))
+    last.text = f"{last.text}, {text if named else text[:1].lower() + text[1:]}"
+    return True
 
 
 def is_label(label: str, *, freely: bool = False) -> bool:

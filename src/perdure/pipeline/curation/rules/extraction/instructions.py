@@ -69,21 +69,12 @@ _CALL = Pattern(
     r"to) me (?:as )?(?P<what>[^,.;]{1,60})",
     re.I,
 )
-_NAME_NOT = Pattern(
-    r"^(?:it is|i am|you can (?:just )?(?:say|use|call me)|the name is|name is) (?P<name>[A-ZÀ-Þ][\w'-]+),? (?:and "
-    r")?not (?P<old>[A-ZÀ-Þ][\w'-]+)(?:,? (?:ok|okay|please|thanks))*$",
-    re.I,
-)
 _HABIT = Pattern(
     r"(?:get|try|find|think|look|turn|run|play|walk|open|read|watch|wait|stop|start|take|go|cut|"
     r"move)\b(?!.*\b(?:me|us)\b)",
     re.I,
 )
 """Verbs of what one always does oneself ("always get travel sick"), unless somebody is told to do it."""
-_JUST_NAME = Pattern(
-    r"^(?:no,? )?(?:it is |i am |you can say )?(?i:just|only|simply|plain) (?P<name>[A-ZÀ-Þ][\w'-]+)"
-    r"(?:,? (?:please|pls|is fine|will do|is enough|to everyone|to my friends|to friends|for short|thanks))+$"
-)
 _DONT = Pattern(
     r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|"
     r"from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? "
@@ -105,11 +96,6 @@ _ANY_ORDER = Pattern(
     r"[^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? )*(?P<order>\w+ .+)$",
     re.I,
 )
-_NOUN_FIRST = Pattern(
-    r"^(?:your |all )?(?P<noun>answers|replies|responses|code answers|explanations|comments)(?: (?:should "
-    r"be|must be|in|as|to be|short|under|with|without|always|only)\b)(?P<what>.*)$",
-    re.I,
-)
 _ASSISTANT_ACTS = Pattern(
     r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|"
     r"apologi[sz]e|explain|mention|start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|"
@@ -129,12 +115,6 @@ def read_instruction(clause: str, who: str) -> str | None:
     called = _CALL.match(clause)
     if called and not re.match(r"(?:a |an |crazy|when|if|back|later|tomorrow|at |on )", called.group("what"), re.I):
         return f"{who} wants to be called {_trim(called.group('what'))}"
-    short = _JUST_NAME.match(clause)
-    if short and short.group("name") not in lexicon.words("not_names.txt"):
-        return f"{who} wants to be called {short.group('name')}"
-    renamed = _NAME_NOT.match(clause)
-    if renamed and grammar.is_name(renamed.group("name")):
-        return f"{who} wants to be called {renamed.group('name')}, not {renamed.group('old')}"
     if re.match(r"^(?:i|we) ", plain, re.I):
         return None
     refused = _DONT.match(clause)
@@ -153,8 +133,7 @@ def read_instruction(clause: str, who: str) -> str | None:
         and not _HABIT.match(general.group("order"))
     ):
         return f"{who} wants the assistant to {grammar.to_third(general.group('order'), who).strip(' .,')}"
-    listed = _NOUN_FIRST.match(clause)
-    return f"{who} wants {grammar.to_third(clause, who)}" if listed else None
+    return None
 
 
 def _refusal(match: re.Match[str], who: str) -> str | None:

@@ -33,8 +33,6 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     text = filters.strip_openers(sentence.text)
     if not text:
         return
-    if sentence.question and not filters.is_question(text, False):
-        text = filters.without_tag(text)
     pieces = sentences.split_clauses(text)
     if len(pieces) > 1 and not sentence.question and (lasting := instructions.whole(text, talk.who)):
         _order(lasting, at, talk)

@@ -62,7 +62,8 @@ def _joined(run: list[str]) -> list[str]:
         return run
     out = [run[0].rstrip()]
     for (before, after), typed in zip(pairwise(lines), run[1:], strict=True):
-        is_full = len(before) + 1 + len(after.split(" ", 1)[0].split("-", 1)[0]) > width
+        word, hyphen, _ = after.split(" ", 1)[0].partition("-")
+        is_full = len(before) + 1 + len(word + hyphen) > width
         if is_full and (_SHORTENED.search(before[-8:]) or not _ENDED.search(before[-8:])):
             out[-1] += after if before[-1:] == "-" and before[-2:-1].isalpha() else f" {after}"
         else:

@@ -18,11 +18,6 @@ _HABIT = Pattern(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", 
 _GENERIC = word_set("statements.generic")
 CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 _PRIVATE = word_set("statements.private")
-_STANDS = Pattern(
-    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|delayed|deprecated|"
-    r"decommissioned|on (?:\w+ )?leave|off sick|back from|running late)\b"
-)
-"""News of somebody's own project or surroundings; nobody tells them of the world at large."""
 
 
 def allowed(full: str, talk: Discourse) -> bool:
@@ -40,8 +35,6 @@ def allowed(full: str, talk: Discourse) -> bool:
         return True
     if head in _GENERIC:
         return False
-    if _STANDS.search(full) and not talk.asks:
-        return True
     if head in {"his", "her", "their"}:
         return bool(talk.person or talk.group)
     verb = grammar.find_verb(parts, place)
@@ -288,7 +281,7 @@ _ROLE_NAME = Pattern(r"^((?:the|my|our) [a-z' -]{2,30}) ((?:[A-Z][\w'-]+ ?){1,3}
 
 def finish(clause: str, talk: Discourse) -> str:
     """A clause with its subject in the third person, as a sentence without end mark."""
-    turned = _capitalised(person.to_third(clause, talk.who), talk)
+    turned = person.to_third(clause, talk.who)
     turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
     turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
     turned = re.sub(
@@ -309,19 +302,6 @@ def finish(clause: str, talk: Discourse) -> str:
     if just and just.group(2) in grammar.simple_pasts():
         turned = f"{just.group(1)} {turned[just.start(2) :]}"
     return turned[:1].upper() + turned[1:]
-
-
-def _capitalised(text: str, talk: Discourse) -> str:
-    """Names that were introduced in small letters, written as names."""
-    return re.sub(
-        r"\b[a-z]{3,}\b",
-        lambda m: (
-            m.group().capitalize()
-            if m.group() in talk.names and not coreference.is_known_word(m.group())
-            else m.group()
-        ),
-        text,
-    )
 
 
 def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:

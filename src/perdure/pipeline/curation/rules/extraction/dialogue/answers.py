@@ -50,12 +50,6 @@ def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Dra
     return state(frame.statement, "confirmed", talk, sources)
 
 
-def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
-    """The statement that the user said no to, with its negation; [] where that says little."""
-    negative = grammar.negate(frame.statement)
-    return state(negative, "denied", talk, sources) if negative else []
-
-
 def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """A fragment put into the first open gap that fits it; [] if there is none."""
     for asked in list(frames):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -49,9 +48,8 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
             continue
         if match.group(2).split()[0].lower() in coreference.relation_nouns():
             continue
-        noun = _noun_behind(text[match.end() :])
-        drafts.append(statements.make(f"{who} has {article(thing)} {thing}{noun}", "owned", talk, source))
-        talk.thing = f"{who}'s {match.group(2)}{noun}"
+        drafts.append(statements.make(f"{who} has {article(thing)} {thing}", "owned", talk, source))
+        talk.thing = f"{who}'s {match.group(2)}"
     for match in _GIVEN.finditer(text):
         drafts.extend(statements.read(match.group(1), "", talk, statements.Sentence(source)))
     if coreference.relation_in(text.split()):
@@ -59,32 +57,6 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
         if naming:
             drafts.append(statements.make(f"{naming[0]} is named {naming[1]}", "naming", talk, source))
     return drafts
-
-
-def _noun_behind(after: str) -> str:
-    """ " dishwasher" of "my Bosch Series 6 dishwasher freeze": the common nouns behind a make, at most two."""
-    if not after.startswith(" "):
-        return ""
-    words = re.split(r"[,.;:?!()]", after)[0].split()
-    found: list[str] = []
-    for place, word in enumerate(words[:3]):
-        following = words[place + 1] if place + 1 < len(words) else ""
-        ends = not following or grammar.is_form(following) or following in lexicon.words("prepositions.txt")
-        doubtful = grammar.is_form(word) and (found or not (word in lexicon.words("nounish.txt") and ends))
-        if not word.islower() or not word.isalpha() or doubtful or word in _no_nouns() or len(found) == 2:
-            break
-        found.append(word)
-    return f" {' '.join(found)}" if found else ""
-
-
-@cache
-def _no_nouns() -> frozenset[str]:
-    names = ("prepositions", "determiners", "adverbs", "time_words", "moods", "states")
-    return (
-        frozenset().union(*(lexicon.words(f"{name}.txt") for name in names))
-        | grammar.SUBJECTS
-        | word_set("presupposed.no_nouns")
-    )
 
 
 def article(thing: str) -> str:

@@ -102,9 +102,6 @@ def _yes_no(
         if changed:
             talk.drafts.extend(changed)
             return True, more
-        told = sum(not filters.is_chatter(piece.text) for piece in sentences.split_clauses(rest))
-        if not told and not talk.task and " the assistant" not in asked.statement:
-            talk.drafts.extend(answers.deny(asked, talk, sources))
         return True, rest
     return _another_value(text, asked, frames, talk, at)
 
