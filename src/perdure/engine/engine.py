@@ -180,7 +180,7 @@ class Engine:
     async def _clear(self) -> None:
         kernel, graph = self.kernel, self._erasing
         self.read.forget_copies()
-        forget_texts(Scope())
+        forget_texts()
         left: list[str] = []
         if graph is not None and not await graph.reset() and kernel.ledger is not None:
             from perdure.engine.graph.erase import all_memory_ids

@@ -24,7 +24,7 @@ from perdure.engine.aio.calls import degrade, never_fail
 from perdure.pipeline.curation.llm.extraction import Refusal, extract_facts, refused_notes, shown_memories
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
-from perdure.pipeline.curation.rules.extraction import beginning, read_messages, scoped_contexts
+from perdure.pipeline.curation.rules.extraction import beginning, read_messages
 from perdure.pipeline.curation.rules.extraction.worth import learned
 from perdure.pipeline.curation.rules.reconciliation import decide
 
@@ -189,7 +189,6 @@ class RulesCurator:
         self, limit: int, *, keeps_words: bool, takes_notes: bool, judge: Callable[[], PairJudge | None]
     ) -> None:
         self._make_judge = judge
-        self._contexts = scoped_contexts()
         self._limit = limit
         self._takes_notes = takes_notes
         self._rest = "kept as words" if keeps_words else "not kept"
@@ -213,9 +212,8 @@ class RulesCurator:
                     "(reading_limit); add the rest in calls of its own to have it read"
                 )
         with never_fail("no facts were extracted, the messages are kept", warnings):
-            contexts = self._contexts.of(request.answers.scope)
             found = await run_blocking(
-                read_messages, fresh, now=request.now, context=earlier, contexts=contexts, judge=learned(self._judge)
+                read_messages, fresh, now=request.now, context=earlier, judge=learned(self._judge)
             )
             kept = [*found.facts, *(found.notes if self._takes_notes else ())]
             reading.facts = [fact.moved(read_before) for fact in kept]

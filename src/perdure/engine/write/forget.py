@@ -97,7 +97,7 @@ class Forget:
     ) -> ErasureReport:
         kernel = self._kernel
         await self._take_out(found, request)
-        forget_texts(walls)
+        forget_texts()
         if not request.erase:
             return report
         in_graph = self._graph is None or await self._graph.erase(list(found.memories), request.whole)

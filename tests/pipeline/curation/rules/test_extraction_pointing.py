@@ -1,4 +1,4 @@
-"""What a sentence points back at: corrections naming their matter, "that is where ...", "it" behind an act."""
+"""What a sentence points back at: corrections naming their matter, and what "it" and "she" mean."""
 
 from __future__ import annotations
 
@@ -31,28 +31,10 @@ def test_a_correction_that_names_its_matter_says_it_of_that(text: str, fact: str
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        (
-            "opened an account with Pennine Pipe, thats where my copper comes from now",
-            "User's copper comes from Pennine",
-        ),
-        ("I joined Fernhill Library, that's where I study", "User studies at Fernhill Library"),
-        ("My choir is on Tuesday, that's when I can't talk", "User can't talk on Tuesday"),
-    ],
-)
-def test_that_is_where_puts_the_place_where_it_belongs(text: str, fact: str) -> None:
-    assert any(found.startswith(fact) for found in facts(text))
-
-
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
-        ("My editor cut the book, it's down to 9 chapters", "The book is down to 9 chapters"),
-        ("Ana fixed my bike. It's a Trek.", "User's bike is a Trek"),
-        ("My sister sold her flat, it was in Leeds", "User's sister's flat was in Leeds"),
         ("My launderette is big. I run it. It has eight washers", "User's launderette has eight washers"),
     ],
 )
-def test_it_is_the_thing_that_was_acted_on(text: str, fact: str) -> None:
+def test_it_is_the_thing_that_was_spoken_of(text: str, fact: str) -> None:
     assert fact in facts(text)
 
 

@@ -82,7 +82,6 @@ def test_unrelated_facts_are_added(similarity: float | None) -> None:
         ("Every month User pays €1200 in rent", "User's rent is 1,200 euros a month"),
         ("User has a peanut allergy", "User is allergic to peanuts"),
         ("Marek sold User the tent", "User bought the tent from Marek"),
-        ("User reports to Paula", "Paula is User's boss"),
         ("The name of User's gran is Odile", "User's grandmother is called Odile"),
         ("User works at Lumen Dental", "User works at Lumen Dental as a hygienist three days a week"),
         ("User has been to Rome", "User visited Rome in 2021"),

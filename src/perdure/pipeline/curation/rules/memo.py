@@ -6,60 +6,14 @@ for as long as that reading is cached. `forget_texts` drops it: an erased text m
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
-from weakref import WeakSet
-
-from perdure.domain.scope import Scope
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _CLEAR: list[Callable[[], None]] = []  # what empties each cache of this process
-
-
-V = TypeVar("V")
-
-
-class PerScope(Generic[V]):
-    """A thread-safe cache with one value for each scope: nothing that was said in one is looked at in another.
-
-    `forget_texts` drops the values of scopes that overlap the erased one; beyond `maxsize` the least recently used go.
-    """
-
-    def __init__(self, make: Callable[[], V], maxsize: int) -> None:
-        self._make = make
-        self._maxsize = maxsize
-        self._kept: OrderedDict[Scope, V] = OrderedDict()
-        self._guard = threading.Lock()
-        with _GUARD:
-            _SCOPED.add(self)
-
-    def of(self, scope: Scope) -> V:
-        """Return the value of a scope, made on first use."""
-        with self._guard:
-            if scope not in self._kept:
-                self._kept[scope] = self._make()
-            self._kept.move_to_end(scope)
-            while len(self._kept) > self._maxsize:
-                self._kept.popitem(last=False)
-            return self._kept[scope]
-
-    def forget(self, scope: Scope) -> None:
-        """Drop what may come from texts that were said within a scope."""
-        with self._guard:
-            for other in [each for each in self._kept if each.overlaps(scope)]:
-                del self._kept[other]
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-
-_SCOPED: WeakSet[PerScope[Any]] = WeakSet()
-_GUARD = threading.Lock()
 
 
 class Known(Protocol):
@@ -99,14 +53,10 @@ def per_reading(function: Callable[[K], R]) -> Callable[[K], R]:
     return once
 
 
-def forget_texts(scope: Scope) -> None:
-    """Drop what was computed from texts of a scope, in every cache of this process; it is computed again if needed.
+def forget_texts() -> None:
+    """Drop what was computed from texts, in every cache of this process; it is computed again if needed.
 
-    Caches by the text alone do not know where it was said, and are emptied.
+    The caches do not know in which scope a text was said, and are emptied.
     """
     for clear in _CLEAR:
         clear()
-    with _GUARD:
-        scoped = list(_SCOPED)
-    for cache in scoped:
-        cache.forget(scope)

@@ -19,7 +19,6 @@ from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.dialogue.watched import Contexts, scoped_contexts
 
 if TYPE_CHECKING:
     from perdure.pipeline.curation.rules.extraction.worth import Judge
@@ -84,10 +83,10 @@ def _is_shortened(end: str) -> bool:
     return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
 
 
-__all__ = ["Contexts", "beginning", "extract", "read_messages", "scoped_contexts"]
+__all__ = ["beginning", "extract", "read_messages"]
 
-LONGEST_CONTEXT = 48
-"""Messages of context that are read, about a millisecond each; callers usually pass fewer."""
+LONGEST_CONTEXT = 9
+"""Last messages of context that are read. Of unread dialogues 24 find nothing more, and "it" is then oftener wrong."""
 SESSION_GAP = timedelta(hours=1)
 """A silence after which a new conversation begins: names stay known, "it" refers to nothing yet."""
 
@@ -106,13 +105,12 @@ def extract(
     now: datetime,
     context: Sequence[Message] = (),
     max_facts: int | None = None,
-    contexts: Contexts | None = None,
 ) -> list[Fact]:
     """Return what the rules alone read in `messages`, before it is weighed; see `read_messages`.
 
     `max_facts` limits the result to the first so many.
     """
-    facts = read_messages(messages, now=now, context=context, contexts=contexts, judge=rules_alone).facts
+    facts = read_messages(messages, now=now, context=context, judge=rules_alone).facts
     return facts if max_facts is None else facts[: max(0, max_facts)]
 
 
@@ -126,15 +124,13 @@ def read_messages(
     *,
     now: datetime,
     context: Sequence[Message] = (),
-    contexts: Contexts | None = None,
     judge: Judge | None = None,
 ) -> Extracted:
     """Extract facts and notes from `messages`, in order; deterministic, linear in time, and never raises.
 
     `context` holds the messages just before, for references and open questions; nothing is extracted from it.
     `Fact.sources` are positions in `messages`. Relative times count from a message's timestamp, else from `now`.
-    `contexts` keeps what was made of the context across calls. `judge` says what is worth keeping, `worth.odds` if
-    there is none.
+    `judge` says what is worth keeping, `worth.odds` if there is none.
     """
     talk, before = Discourse(), None
     noted: list[Draft] = []
@@ -143,15 +139,12 @@ def read_messages(
         if before is not None and moment - before > SESSION_GAP:
             talk = talk.next_session()
         before = moment
-        if at < 0 and contexts is not None:
-            contexts.read(message, talk, _read)
-        else:
-            answered, earlier = talk.assistant, list(talk.drafts)
-            _read(message, at, talk)
-            if at >= 0 and message.role == "user" and message.content.strip():
-                known = set(map(id, earlier))
-                own = [draft for draft in talk.drafts if id(draft) not in known and draft.sources == (at,)]
-                noted += _choose(message.content, own, talk, at=at, answered=answered, judge=judge)
+        answered, earlier = talk.assistant, list(talk.drafts)
+        _read(message, at, talk)
+        if at >= 0 and message.role == "user" and message.content.strip():
+            known = set(map(id, earlier))
+            own = [draft for draft in talk.drafts if id(draft) not in known and draft.sources == (at,)]
+            noted += _choose(message.content, own, talk, at=at, answered=answered, judge=judge)
     told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
     facts = [_fact(draft, messages, now) for draft in _distinct(told)]
     return Extracted(facts, [_note(draft, messages) for draft in _distinct(noted)])

@@ -16,7 +16,6 @@ from perdure.pipeline.curation.rules.extraction import (
     conversation_reader,
     coreference,
     filters,
-    fragments,
     grammar,
     notes,
     statements,
@@ -139,8 +138,6 @@ def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
     if not _topic(source.said.text) <= worth.topic(draft.text):
         return False
     slots = read_slots(draft.text)
-    if slots is not None and slots.attribute == "have":  # a pet, a child: other things come and go
-        return fragments.read_possession(draft.text.partition(" has ")[2]) is not None
     return slots is not None and slots.attribute in word_set("worth.lasting")
 
 

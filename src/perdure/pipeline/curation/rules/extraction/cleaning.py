@@ -124,8 +124,6 @@ _CODE_LINE = Pattern(
 )
 _SELF = Pattern(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _TITLES = Pattern(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
-_FORMAL_KIN = {"mum": "mother", "mom": "mother", "dad": "father"}
-_IN_LAW = Pattern(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
 _LAUGH = Pattern(r"(?<=\w)[,.]? (?:lo+l+|lmf?ao+|ha(?:ha)+h?|he(?:he)+|rofl)\b[.,!]* ?", re.I)
 _WORD = Pattern(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
 
@@ -158,11 +156,6 @@ def marks_as(text: str, word: str) -> str:
     return _MARKS.sub(word, _LEADING.sub("", text))
 
 
-_SHOUTED = Pattern(r"\b[A-Z']+(?: [A-Z']+){2,}\b")
-_PLAIN_WORD = Pattern(r"\b(?:THE|MY|IS|AM|GOT|TO|AND|IN|WAS|HAVE|ARE|OUR|WITH|FOR)\b")
-"""Words of which one at least stands in anything said aloud; a row of abbreviations has none."""
-
-
 def clean(content: str, *, english: bool = True) -> Cleaned:
     """The message as plain text in regular spelling; linear in its length, and never raises.
 
@@ -184,9 +177,7 @@ def _clean(content: str, english: bool) -> Cleaned:
     if not english:
         cleaned.text = text
         return cleaned
-    text = _SHOUTED.sub(lambda m: m.group().lower() if _PLAIN_WORD.search(m.group()) else m.group(), text)
     text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
-    text = _IN_LAW.sub(lambda m: f"{_FORMAL_KIN.get(m.group(1).lower(), m.group(1))}-in-law", text)
     text = _LAUGH.sub(". ", text)
     text = _WORD.sub(_spell, text)
     cleaned.text = expand(_possessives(text))
@@ -242,36 +233,15 @@ _LOOSE_S = Pattern(
     re.I | re.M,
 )
 _TILL = Pattern(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
-_SHORT_S = Pattern(r"(?:(?<=^)|(?<=[.,!?\n] ))([a-z]{3,12})'s ([a-z]{3,12})(?=$|[.,!?\n])", re.M)
 _S_BE = Pattern(r"\b([A-Za-zÀ-ÿ][\w-]{0,40})'s (?=(\S{1,60}))")
 _PRONOUN_S = word_set("cleaning.pronoun_s")
 _HAS_NEXT = word_set("cleaning.has_next")
 _NOUN_ING = word_set("cleaning.noun_ing")
 
 
-_AMOUNT = Pattern(
-    r"\b([Rr]ent|[Mm]ortgage|[Ss]alary|[Bb]udget|[Dd]eadline|[Ll]imit|[Ww]eight|[Hh]eight|[Bb]irthday)s "
-    r"(?=[$€£]?\d|on\b)"
-)
-_KIN_FIRST = Pattern(
-    r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|"
-    r"will)\b|birthday|car|house|name|dog|cat)",
-    re.I | re.M,
-)
-
-
-def _short_s(match: re.Match[str]) -> str:
-    """ "mum's vegan" is a statement, "baker's hours" is none."""
-    plural = match.group(2).endswith("s") and match.group(2) not in lexicon.words("states.txt")
-    return match.group() if plural else f"{match.group(1)} is {match.group(2)}"
-
-
 def _possessives(text: str) -> str:
     """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
     text = _TILL.sub("until", text)
-    text = _AMOUNT.sub(r"\1 is ", text)
-    text = _KIN_FIRST.sub(r"\1's ", text)
-    text = _SHORT_S.sub(_short_s, text)
     text = _LOOSE_KIN.sub(_loose_kin, text)
     text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
     return _LOOSE_S.sub(r"\1's ", text)

@@ -18,7 +18,6 @@ from perdure.pipeline.curation.rules.extraction import (
     grammar,
     procedures,
     sentences,
-    statements,
 )
 from perdure.pipeline.curation.rules.extraction import sentence as telling
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed, questions, replies
@@ -28,57 +27,16 @@ from perdure.pipeline.lexicon import word_set
 
 # A sentence put into the order that the rules expect: asides out, names beside whom they name.
 
-# What stands in brackets behind a name: "Rafi (5)", "Gizmo (cockapoo, 9)".
-
-_BEHIND = Pattern(
-    r"\b(?P<name>[A-ZÀ-Þ][\w'-]+?)(?P<own>'s(?: [a-z]+)?)? \((?P<kind>[a-z][a-z -]{2,30}?)??,? ?"
-    r"(?P<age>\d{1,2})(?P<unit> ?(?:months?|weeks?|years?|yrs?|yo|y/o|m)(?: old)?)?\)"
-)
-
-
-def note_bracketed(text: str, talk: Discourse, at: int) -> str:
-    """The text without such brackets; age and kind are appended to `talk.drafts`, the name is remembered."""
-    if "(" not in text:
-        return text
-    return _BEHIND.sub(lambda match: _told(match, talk, at), text)
-
-
-def _told(match: re.Match[str], talk: Discourse, at: int) -> str:
-    name = match.group("name")
-    unit = (match.group("unit") or "").strip()
-    age = f"{match.group('age')} {unit}" if unit[:1] in {"m", "w"} else match.group("age")
-    talk.call(name, talk.names.get(name.lower(), name))
-    talk.meet(talk.names[name.lower()], "n")
-    talk.drafts.append(statements.make(f"{name} is {age}", "aged", talk, at))
-    return name + (match.group("own") or "")
-
-
 _A_NAMED = Pattern(r"\b((?:an?|the|my|our) (?:[\w-]+ )?[a-z-]+), ([A-ZÀ-Þ][\w'-]+)(,|$|\.)")
 _THE_FAMILY = Pattern(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
-_DOUBLED = Pattern(
-    r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)",
-    re.I,
-)
-_ASIDE = Pattern(
-    r", (?:for my sins|to be honest|by the way|as it happens|as you know|of course|in fact|believe it or "
-    r"not|i think|i guess|i suppose|apparently|sadly|unfortunately|luckily|thankfully|if you like|as "
-    r"always|as usual|weirdly|oddly enough|bless (?:him|her|them)|so to speak), ",
-    re.I,
-)
 _CLEFT = Pattern(r"\b(?:[Ii]t is|[Ii]t was) ([A-Z][\w'-]+|(?:my|our) \w+(?: [A-Z]\w+)?) (?:who|that) ")
-_THINGS = Pattern(
-    r"^(?:the )?(?:things|stuff|foods?|people|places|languages|instruments|books|games|shows|meds|"
-    r"medications|tools|apps|sports) (?:that |which )?(i|we) ((?:\w+ )?\w+):? (?=\w)",
-    re.I,
-)
 _APPOSITIVE = Pattern(
     r"\b((?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]he)(?: [\w'-]+){1,3}), ([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?),(?= [a-z])"
 )
-_NAME_FIRST = Pattern(r"\b([A-Z][\w'-]+), ((?:my|our) [\w' -]{2,30}?), (?=[a-z])")
-_IN_BRACKETS = Pattern(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
+_BRACKETS = Pattern(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
 
 _BRACKETS = Pattern(r"\s*\(([^()]{1,300})\)")
 
@@ -145,17 +103,12 @@ def normal(text: str) -> str:
     text = _NAME_BARE.sub(r"\1 is ", text)
     text = _agreeing(text)
     text = _THE_FAMILY.sub(r"my \1", text)
-    text = _DOUBLED.sub(r"\1 ", text)
-    text = _ASIDE.sub(" ", text)
     text = _CLEFT.sub(r"\1 ", text)
-    text = _THINGS.sub(r"\1 \2 ", text) if ":" in text[:60] else text
     text = _A_NAMED.sub(
         lambda m: f"{m.group(1)} named {m.group(2)}{m.group(3)}" if _is_person(m.group(1).split()[-1]) else m.group(),
         text,
     )
-    text = _APPOSITIVE.sub(r"\1 \2", text)
-    text = _NAME_FIRST.sub(r"\2 \1 ", text)
-    return _IN_BRACKETS.sub(r"\1 \2", text)
+    return _APPOSITIVE.sub(r"\1 \2", text)
 
 
 # Sentences that are read whole: forgetting, corrections, introductions, moved dates, labelled lists, procedures.
@@ -238,10 +191,7 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         talk.drafts[before:] = _in_one_language(talk.drafts[before:], left)
     if any(draft.forget for draft in talk.drafts[before:]):
         talk.drafts[before:] = forget_target.without_matters(talk.drafts[before:], talk.who)
-    if corrections.takes_back(content) and talk.drafts[:before]:
-        corrections.retract(talk, before)
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) <= before
-    talk.opened = cleaned.restore(cleaned.text)[:2000]
 
 
 def _in_one_language(drafts: Sequence[Draft], left: set[str]) -> list[Draft]:
@@ -306,7 +256,7 @@ def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
         return
     if kind.task or kind.fiction:
         talk.task = True
-        talk.drafts.extend(presupposed.read_around_task(text, at, talk))
+        talk.drafts.extend(presupposed.read_before_task(text, at, talk))
     elif not kind.exercise:
         _english(text, at, talk)
 
@@ -348,14 +298,10 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         talk.own = talk.own or any(re.match(r"(?:I|my)\b", frame.statement) for frame in frames)
     if talk.commanded and not talk.about_self and not frames:
         return
-    text = text if talk.task else note_bracketed(text, talk, at)
-    heading = ""
     for number, found in enumerate(unbracketed(sentences.split_sentences(text))):
         sentence = replace(found, text=normal(found.text))
         if _dropped(sentence, talk):
-            heading = _headed(sentence, talk)
             continue
-        heading = heading if sentence.item else ""
         rest = read(sentence, at, talk)
         if rest is None:
             frames = []
@@ -369,31 +315,10 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         telling.read(rest, at, talk)
         if len(talk.drafts) == before:
             talk.drafts.extend(fragments.plain_statement(rest, at, talk))
-        if not talk.task:
-            talk.drafts.extend(presupposed.read_allergies(rest.text, talk, at))
-        if len(talk.drafts) == before and heading:
-            talk.drafts.extend(fragments.list_item(rest, heading, at, talk))
 
 
 def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:
     """Whether a sentence is fiction, a list's heading, or one more word on a task."""
     if sentence.header and not sentence.question:
-        _head(sentence.text, talk)
         return True
     return talk.task and len(sentence.text) < 80 and not re.search(r"\b(?:I|my|we|our)\b", sentence.text)
-
-
-def _headed(sentence: sentences.Sentence, talk: Discourse) -> str:
-    """What a list under this heading lists of the user's, "" if it is no such heading."""
-    return talk.topic if sentence.header and talk.own and talk.topic.startswith(f"{talk.who}'s ") else ""
-
-
-def _head(text: str, talk: Discourse) -> None:
-    """A line before a list: what its items are about."""
-    label = re.sub(
-        r"^(?:here (?:is|are)|this is|these are|below (?:is|are)) ", "", filters.strip_openers(text), flags=re.I
-    )
-    label = re.sub(r" (?:for (?:context|reference|info)|so far|below|etc)$", "", label, flags=re.I)
-    if fragments.is_label(label):
-        talk.topic = talk.thing = fragments.owned_label(label, talk)
-        talk.own = True

@@ -77,9 +77,6 @@ def _name_at(parts: list[str], place: int) -> tuple[str, int]:
         while end < len(parts) and end < place + 3 and grammar.is_name(parts[end]) and not _closed(parts[end - 1]):
             end += 1
         return " ".join(_plain_name(part) for part in parts[place:end]), end
-    word = parts[place]
-    if _could_be_name(word) and place + 1 < len(parts) and _verb_follows(parts, place):
-        return _plain_name(word).capitalize(), place + 1
     return "", place
 
 
@@ -90,10 +87,6 @@ def _closed(part: str) -> bool:
 def _plain_name(part: str) -> str:
     name = part.strip(grammar.PUNCTUATION)
     return name[:-2] if name.endswith("'s") else name
-
-
-def _could_be_name(word: str) -> bool:
-    return word.isalpha() and word.islower() and 2 < len(word) < 13 and not is_known_word(word)
 
 
 @cache
@@ -107,16 +100,6 @@ def is_known_word(word: str) -> bool:
     return word in _common() or grammar.is_form(word) or word in grammar.SUBJECTS or word in grammar.POSSESSIVES
 
 
-def _verb_follows(parts: list[str], place: int) -> bool:
-    after = grammar.bare(parts[place + 1])
-    return (
-        after in grammar.AUXILIARIES
-        or after in grammar.thirds()
-        or after in grammar.simple_pasts()
-        or after in {"and", "has"}
-    )
-
-
 def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     """Remember whom a first-person clause brings in; (relation, name) where the name is new and merits its own fact."""
     parts = clause.split()
@@ -124,14 +107,12 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     if found is None:
         found = _had(parts)
     if found is None:
-        _note_called(parts, talk)
         return None
     gender = kin_gender(found.noun) or ("f" if found.noun in {"landlady", "waitress", "actress"} else "n")
     relation = f"{talk.who}'s {found.adjective + ' ' if found.adjective else ''}{found.noun}"
-    if not found.name:
+    if not found.name or gender == "p":  # "my kids Sami and Lina": neither of them is the kids
         known = talk.kin.get(found.noun)
         talk.meet(f"{relation} {known}" if known and gender != "p" else relation, gender)
-        _note_called(parts, talk)
         return None
     fresh = found.name.lower() not in talk.names
     display = f"{relation} {found.name}"
@@ -139,7 +120,7 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     talk.call(found.name, display)
     talk.kin[found.noun] = found.name
     talk.meet(display, gender)
-    return (relation, found.name) if fresh and gender != "p" else None
+    return (relation, found.name) if fresh else None
 
 
 def _had(parts: list[str]) -> Relation | None:
@@ -154,23 +135,6 @@ def _had(parts: list[str]) -> Relation | None:
     if found is None or any(grammar.bare(part) in relation_nouns() for part in parts[found.end :]):
         return None
     return found
-
-
-def _note_called(parts: list[str], talk: Discourse) -> None:
-    for place in range(1, len(parts) - 1):
-        if grammar.bare(parts[place]) not in {"called", "named"} or not grammar.is_name(parts[place + 1]):
-            continue
-        name, _ = _name_at(parts, place + 1)
-        noun = grammar.bare(parts[place - 1])
-        if noun in {"is", "are"} and place >= 2:
-            noun = grammar.bare(parts[place - 2])
-        if noun in relation_nouns():
-            display = f"{talk.who}'s {noun} {name}"
-            talk.call(name.split()[0], display)
-            talk.meet(display, kin_gender(noun) or "n")
-        else:
-            talk.thing = talk.topic = name
-        return
 
 
 def note_subject(name: str, talk: Discourse) -> str:
@@ -199,9 +163,9 @@ def resolve(clause: str, talk: Discourse) -> str | None:
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
-        return _swap(parts, place, (talk.acted or talk.subject) if head == "it" else "")
+        return _swap(parts, place, talk.subject if head == "it" else "")
     if head in _OWNED and place + 1 < len(parts):
-        owner = _owner(head, talk)
+        owner = _singular(talk, _OWNED[head])
         if not owner:
             return None
         display = _swap(parts, place, owner + "'s")
@@ -220,11 +184,6 @@ def _verbal(word: str) -> bool:
         or word in grammar.pasts()
         or word in lexicon.words("adverbs.txt")
     )
-
-
-def _owner(head: str, talk: Discourse) -> str:
-    wanted = _OWNED[head]
-    return _singular(talk, wanted)
 
 
 def _singular(talk: Discourse, gender: str) -> str:
@@ -287,16 +246,9 @@ def note_thing(fact: str, talk: Discourse) -> None:
     if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
         noun = grammar.bare(subject.split()[-1])
         if not kin_gender(noun) and subject != talk.person:
-            talk.thing = talk.topic = talk.subject = subject
-        if kin_gender(noun) or noun in relation_nouns():
-            talk.acted = _acted_on(parts, verb, talk)
+            talk.thing = talk.subject = subject
         return
     if subject.split()[0] == talk.who:
-        if (
-            grammar.bare(parts[verb]) in {"has", "have"}
-            and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in _pasts()
-        ):
-            verb += 1  # "has renamed the boat" has nothing
         match = _ABOUT.search(" ".join(parts[verb:]))
         if match or _last_noun(parts[verb:]):
             noun = _noun_phrase(match.group(2)) if match else ""
@@ -305,32 +257,9 @@ def note_thing(fact: str, talk: Discourse) -> None:
             if noun:
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
                 is_new = match is not None and (match.group(1) or "").strip() in {"a", "an"}
-                talk.topic, talk.subject = talk.thing, talk.thing if is_new else ""
-    elif grammar.is_name(parts[0]):
-        if subject.lower() not in talk.names:
-            talk.thing = talk.topic = talk.subject = subject
-        talk.acted = _acted_on(parts, verb, talk)
-
-
-def _pasts() -> frozenset[str]:
-    return frozenset(grammar.pasts()) - {"got", "had"}
-
-
-def _acted_on(parts: list[str], verb: int, talk: Discourse) -> str:
-    """What somebody does something to ("my editor cut the book"): a later "it" is that, never the person."""
-    after = parts[verb + 1 : verb + 6]
-    if not after or grammar.bare(parts[verb]) in grammar.AUXILIARIES:
-        return ""
-    if after[0].lower() == "the" and len(after) > 1:
-        noun = _noun_phrase(" ".join(after[1:5]))
-        return f"The {noun}" if noun else ""
-    if after[0] == f"{talk.who}'s":
-        noun = _noun_phrase(" ".join(after[1:5]))
-        return f"{talk.who}'s {noun}" if noun and not relation_in(["my", *noun.split()]) else ""
-    if after[0].lower() in {"her", "his", "their"} and len(after) > 1:
-        noun = _noun_phrase(" ".join(after[1:5]))
-        return f"{' '.join(parts[:verb])}'s {noun}" if noun and not kin_gender(grammar.bare(noun)) else ""
-    return ""
+                talk.subject = talk.thing if is_new else ""
+    elif grammar.is_name(parts[0]) and subject.lower() not in talk.names:
+        talk.thing = talk.subject = subject
 
 
 def _last_noun(parts: list[str]) -> str:

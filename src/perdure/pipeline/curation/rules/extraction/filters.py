@@ -127,12 +127,6 @@ def _has_verb(words: list[str]) -> bool:
 LONGEST_CHATTER = 160
 """Characters: what is longer says something, and long text against many patterns would cost time."""
 
-_TAG = Pattern(
-    r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a problem|enough|"
-    r"fine|safe)|thoughts|any (?:ideas?|thoughts|tips|advice|suggestions?)|ok|okay|yeah|no|huh|eh)\s*$",
-    re.I,
-)
-
 
 @cache
 def _patterns(name: str) -> re.Pattern[str]:
@@ -181,46 +175,18 @@ def _needed(text: str, start: int, match: re.Match[str]) -> bool:
 def is_task(message: str) -> bool:
     """Whether the message brings a text to work on, a story, a role to play or a problem to solve."""
     low = strip_openers(message.strip()).lower()
-    return _patterns("tasks.txt").match(low[:400]) is not None or is_word_problem(low)
-
-
-def is_word_problem(low: str) -> bool:
-    """ "I have 12 apples and give 5 to Sam, how many left": numbers and a sum to do."""
-    if len(low) > 400 or len(re.findall(r"\d+", low)) < 2:
-        return False
-    return bool(
-        re.search(
-            r"how (?:many|much)\b[^?]{0,60}\b(?:left|remain\w*|altogether|in all|in total|total|each get|change)\b", low
-        )
-    )
+    return _patterns("tasks.txt").match(low[:400]) is not None
 
 
 def is_question(clause: str, marked: bool) -> bool:
     """Whether the clause asks; `marked` where a question mark ends it."""
-    low = _ASKS_NEXT.sub("", strip_openers(clause).lower())
+    low = strip_openers(clause).lower()
     first = low.split(" ", 1)[0] if low else ""
     if first in {"what", "who", "whose", "why", "which", "how"}:
         return re.match(r"(?:how (?:i|we) .*:|which (?:is|was|means) )", low) is None
-    if first in {"when", "where"}:
-        return (
-            re.match(
-                r"(?:when|where) (?:is|are|was|were|do|does|did|will|would|should|can|could|to|has|have|am|the best)\b",
-                low,
-            )
-            is not None
-        )
     if marked and not _statement_shaped(clause):
         return True
-    if re.match(r"does \w+ \w+|did (?:[A-Z][a-z]+|he|she|they|you) \w+", strip_openers(clause)):
-        return True
     return _patterns("requests.txt").match(low) is not None and not _statement_shaped(clause)
-
-
-_ASKS_NEXT = Pattern(
-    r"^(?:quick|like|random|silly|dumb|stupid|serious|honest|genuine|real|just|tell me|idk)(?: (?:one|q|question))?,? "
-    r"(?=(?:what|who|whose|why|which|how|when|where|is|are|does|do|did|can|could|should|would|will) [a-z]+ )"
-)
-"""A word or two before a question: "like is he allowed", "quick how do you ..."."""
 
 
 def _statement_shaped(clause: str) -> bool:
@@ -240,11 +206,6 @@ def _statement_shaped(clause: str) -> bool:
     return False
 
 
-def without_tag(clause: str) -> str:
-    """The statement before ", right" or ", is that normal"."""
-    return _TAG.sub("", clause)
-
-
 def is_request(clause: str) -> bool:
     """Whether the clause asks the assistant to do something."""
     low = strip_openers(clause).lower()
@@ -258,8 +219,6 @@ def is_request(clause: str) -> bool:
     if len(parts) > 1 and grammar.bare(parts[1]) in grammar.AUXILIARIES | {"for", "of"} - {"do"}:
         return False
     if _DATED.match(" ".join(parts)) or re.match(r"(?:think|guess|figure) (?:i|we|my|it is|he|she|they) ", low):
-        return False
-    if grammar.bare(parts[0]) in grammar.ambiguous_pasts() and _LONG_SINCE.search(low):
         return False
     if grammar.bare(parts[0]) not in lexicon.words("nounish.txt") or (
         len(parts) > 1 and grammar.bare(parts[1]) in {"what", "how", "which", "who", "where", "all", "some"}
@@ -280,11 +239,6 @@ _DATED = Pattern(
     r")?(?:\d|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|this|tomorrow)"
 )
 """A verb and a date: what the speaker does then ("start 4th nov"), and no order."""
-_LONG_SINCE = Pattern(
-    r"\b(?:yesterday|this morning|last (?:night|week|month|year|\w+day)|\w+ ago|in (?:19|20)\d\d|"
-    r"at last|finally)\b|^put (?:in for|my|our) "
-)
-"""With one of these "put", "cut" and "set" are told of the past, and no order."""
 
 
 def is_hypothetical(clause: str) -> bool:
@@ -305,22 +259,7 @@ def is_chatter(clause: str) -> bool:
         return True
     if len(low) > LONGEST_CHATTER:
         return False
-    if _OCCASION.match(low) or _NOW_IT_IS.match(low):
-        return False
     return _patterns("chatter.txt").fullmatch(low) is not None
-
-
-_NOW_IT_IS = Pattern(
-    r"(?:and |but )?now it is (?!(?:too|so|not|very|much|better|worse|good|great|perfect|fine|ok|okay|broken|even|just|"
-    r"over|gone|done|clear|fixed|my turn|your turn|time|all|what|how|why|[a-z]+ing)\b)\w+"
-)
-"""What has come in the place of something: "now it's 34", "now it's lentils"."""
-_OCCASION = Pattern(
-    r"(?:it|this|that) is for (?:a|an|my|our|the) (?:[\w']+ ){0,3}(?:christening|wedding|birthday|party|funeral|"
-    r"anniversary|"
-    r"baptism|graduation|reunion|leaving do|baby shower|communion|bar mitzvah|bat mitzvah|retirement|engagement|wake)\b"
-)
-"""What something is for, where that tells of the speaker's life."""
 
 
 # What a whole message is, before its sentences are read: a text to work on, a story, a role, a sum, a joke.
@@ -358,12 +297,6 @@ _FIRST_SUM = Pattern(
     re.I,
 )
 """A word problem told in the first person: what is done with numbers, and a question that only schoolbooks ask."""
-_MY_RESULT = Pattern(
-    r"\b(?:i|my answer|we) (?:say|get|got|make it|made it|think (?:it'?s|it is)|reckon|said|put|is|was) -?\d[^?!]*\??",
-    re.I,
-)
-_TOLD_OF_ANY = Pattern(r"\W*(?:an?|two|three|four|\d+|if|you|[\w ]{2,20}:) ", re.I)
-"""How schoolbooks begin: "a rope of 24 m", "two trains", "you throw a stone"."""
 _LIVED = Pattern(
     r"\b(?:every|each (?:day|week|month)|a (?:day|week|month|year)|usually|to work|my (?!average|change|speed|total|"
     r"answer|share))\b",
@@ -446,9 +379,6 @@ def brings_text(raw: str) -> bool:
 def is_exercise(text: str) -> bool:
     """Whether a message is only something to be done or known: a sum in words, a text named, a page of history."""
     if names_artefact(text) or is_history(text):
-        return True
-    worked = _MY_RESULT.sub("", text)
-    if worked != text and _TOLD_OF_ANY.match(text) and len(_COUNTS.findall(worked)) > 1 and not _NOT_OWN.search(worked):
         return True
     if len(text) >= PLAY_HEAD or len(_COUNTS.findall(text)) < 2:
         return False
@@ -565,18 +495,8 @@ def is_what_if(text: str) -> bool:
     if re.search(r"\b(?:hypothetically|purely hypothetical|asking for a friend)\b", text[:HEAD], re.I):
         return True
     head = strip_openers(text.strip())[:160]
-    if _wishes(head) and not speaks_of_self(" ".join(re.split(r"[.!?\n]+", text)[1:])):
-        return True
     found = _WHAT_IF.search(head)
     return found is not None and found.start() < 40
-
-
-def _wishes(head: str) -> bool:
-    """ "I wish I was a cat": what follows without an "I" spins it out."""
-    return (
-        re.match(r"(?:i )?(?:so |really |just )?wish i (?:was|were) (?:an?|the)\b|if only (?:i|we)\b", head, re.I)
-        is not None
-    )
 
 
 def is_homework(text: str) -> bool:

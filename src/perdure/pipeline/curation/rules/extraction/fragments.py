@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -18,7 +16,6 @@ from perdure.pipeline.lexicon import word_set
 
 _ADDRESSED = Pattern(r"\b(?:you|your|yours|u|ur|thanks|thank|please|pls)\b|[\"“”?]", re.I)
 _WORDS = range(3, 25)
-_LONGEST_ITEM = 12
 _LATEST_VERB = 7
 """Words that may stand before the verb: "Blood test for my mother was put back"."""
 
@@ -48,18 +45,6 @@ def plain_statement(sentence: sentences.Sentence, at: int, talk: Discourse) -> l
     return [statements.make(fact, "plain", talk, at)]
 
 
-def list_item(sentence: sentences.Sentence, heading: str, at: int, talk: Discourse) -> list[Draft]:
-    """An item without a verb in a list of the user's own: "User's setup: wezterm + fish"."""
-    text = sentence.text.strip(" ,.!")
-    if not sentence.item or sentence.question or len(text.split()) > _LONGEST_ITEM or _ADDRESSED.search(text):
-        return []
-    if _is_no_statement(text) or talk.task:
-        return []
-    said = statements.finish(text, talk)
-    said = said[:1].lower() + said[1:] if text[:1].islower() else said
-    return [statements.make(f"{heading}: {said}", "labelled", talk, at)]
-
-
 def _is_no_statement(text: str) -> bool:
     return (
         filters.is_hypothetical(text)
@@ -67,50 +52,6 @@ def _is_no_statement(text: str) -> bool:
         or filters.is_question(text, False)
         or filters.is_request(text)
     )
-
-
-# Noun phrases that say what one has: "2 budgies", "Yamaha upright in the hall", "old Volvo 240 in the barn".
-
-_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})"
-_FAMILY = (
-    r"kids?|children|sons?|daughters?|boys|girls|sisters?|brothers?|siblings|grandkids|grandchildren|grandsons?|"
-    r"granddaughters?|stepsons?|stepdaughters?|stepkids|nephews?|nieces?|twins|triplets"
-)
-_MORE = r"(?: (?:of my own|called|named|and|from|at|under|over|aged|both)\b.*)?$"
-
-
-@dataclass(frozen=True, slots=True)
-class Possession:
-    """`thing` as it is had, with its article; `name` is the subject of a clause that goes on about it."""
-
-    thing: str
-    name: str = ""
-
-
-@cache
-def _living() -> re.Pattern[str]:
-    pets = sorted((re.escape(pet) for pet in lexicon.words("pets.txt")), key=len, reverse=True)
-    kinds = rf"{_FAMILY}|(?:{'|'.join(pets)})(?:e?s)?"
-    counted = rf"^(?:no (?=kids|children)|{_COUNT} )(?:[\w'-]+ ){{0,4}}?"
-    return re.compile(rf"{counted}(?:{kinds})\b(?!'){_MORE}", re.I)
-
-
-_PLACED = Pattern(
-    r"^(?P<thing>(?:(?:old|new|vintage|second-?hand|used|little|big|ancient|battered|rusty|antique) )?[A-ZÀ-Þ][\w'-]+"
-    r"(?: [\w'-]+){0,4}?) (?P<where>(?:in|on|under|outside|at) (?:the|my|our) (?:[a-z]+ ){0,2}?(?P<place>[a-z]+))$"
-)
-
-
-def read_possession(text: str) -> Possession | None:
-    """What the words say that the speaker has, or None."""
-    if _living().match(text):
-        return Possession(text)
-    placed = _PLACED.match(text)
-    if placed is None or placed.group("place") not in word_set("possessions.places"):
-        return None
-    words = placed.group("thing").split()
-    article = "an" if words[0][:1].lower() in "aeiou" else "a"
-    return Possession(f"{article} {text}", f"my {placed.group('thing')}")
 
 
 # Verbless pieces of a sentence: left with their statement, made a readable one of their own, or refused.
@@ -178,35 +119,14 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     found = found or _measured(text, talk, sentence)
     if found:
         return found
-    if not (talk.asks and not talk.about_self) and not talk.task and (has := read_possession(text)):
-        sentence.last = text
-        sentence.carried = sentence.carried or has.name
-        fact = statements.finish(f"I have {has.thing}", talk)
-        return [statements.make(fact, "possessed", talk, sentence.source)]
     if grammar.subject_of(text.split()) or not _tells(text):
         return []
-    bearers = _bearers(text, talk, sentence)
-    if bearers:
-        return bearers
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
         fact = statements.finish(f"{sentence.list_head} {text}", talk)
         return [statements.make(fact, "list", talk, sentence.source)]
     if not (_ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence)):
         _with_statement(text, talk, sentence.source, piece.joint)
     return []
-
-
-def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
-    """ "I have 2 sons, Otis and Bram": whose names they are."""
-    parts = [part for part in text.split() if grammar.bare(part) not in {"and", "&"}]
-    last = grammar.bare(sentence.last.split()[-1]) if sentence.last else ""
-    kinds = coreference.relation_nouns()
-    plural = last.endswith(("s", "children")) and (last in kinds or last[:-1] in kinds or last[:-2] in kinds)
-    if not plural or not parts or not all(grammar.is_name(part) for part in parts):
-        return []
-    for part in parts:
-        talk.call(part.strip(",."), part.strip(",."))
-    return [statements.make(f"{talk.who}'s {last} are {text}", "naming", talk, sentence.source)]
 
 
 _ADVERBIAL = Pattern(
@@ -261,7 +181,7 @@ def owned_label(label: str, talk: Discourse) -> str:
 def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Draft]:
     """One fact for each value under a label."""
     owner = owned_label(label, talk)
-    talk.thing = talk.topic = owner
+    talk.thing = owner
     single = len(values) == 1
     return [
         statements.make(

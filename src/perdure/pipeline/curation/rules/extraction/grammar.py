@@ -190,11 +190,6 @@ def bare(token: str) -> str:
     return token.strip(PUNCTUATION).lower()
 
 
-def tokens(text: str) -> list[str]:
-    """The words of the text, punctuation still attached."""
-    return text.split()
-
-
 @cache
 def _before_noun() -> frozenset[str]:
     prepositions = lexicon.words("prepositions.txt") - {"on", "off", "up", "down", "out", "over", "in"}
@@ -474,38 +469,6 @@ def _possesses(words: list[str], place: int) -> bool:
     """Whether "have" is the verb itself ("I have for breakfast") and no auxiliary ("I have been")."""
     after = bare(words[place + 1])
     return bare(words[place]) in {"have", "has", "had"} and after not in pasts() and after not in {"to", "got"}
-
-
-# A first-person statement said with no: what a denial of the assistant's question states.
-
-
-def negate(statement: str) -> str:
-    """A first-person statement with its verb negated: "I have two dogs" to "I don't have two dogs"; "" if unclear."""
-    parts = statement.split()
-    verb = find_verb(parts)
-    if verb < 0 and parts and parts[0] in {"I", "we"} and len(parts) > 1:
-        verb = 1
-        while verb < len(parts) - 1 and bare(parts[verb]) in lexicon.words("adverbs.txt"):
-            verb += 1
-    if verb <= 0:
-        return ""
-    still = [at for at, part in enumerate(parts) if bare(part) == "still"]
-    if still:
-        kept = [part for at, part in enumerate(parts) if at not in still]
-        place = verb - sum(at < verb for at in still)
-        if bare(kept[place]) in AUXILIARIES - {"have", "has", "do", "does"}:
-            return " ".join([*kept[: place + 1], "no longer", *kept[place + 1 :]])
-        return " ".join([*kept[:place], "no longer", *kept[place:]])
-    low = bare(parts[verb])
-    if low in {"am", "is", "are", "was", "were", "will", "would", "can", "could", "should"}:
-        return " ".join([*parts[: verb + 1], "not", *parts[verb + 1 :]])
-    if low in simple_pasts():
-        return " ".join([*parts[:verb], "did not", pasts()[low], *parts[verb + 1 :]])
-    if low in thirds():
-        return " ".join([*parts[:verb], "does not", thirds()[low], *parts[verb + 1 :]])
-    if low in bases():
-        return " ".join([*parts[:verb], "don't", *parts[verb:]])
-    return ""
 
 
 _TOKEN = Pattern(r"((?<![\w@#])(?<!\w\.)[A-Za-zÀ-ɏ']+(?:-[A-Za-zÀ-ɏ']+)*(?![\d@]|\.\w))")

@@ -3,68 +3,22 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import cleaning, grammar
 from perdure.pipeline.lexicon import word_set
 
-# How answers are to look, said without an order: "bullet points from here on", "metric units, always".
-#
-# Only a word that makes it last (always, from now on), or a reason told before ("I lose my place, so ... please"),
-# sets such words apart from the wish for one text ("bullet points please").
+# Wishes said without an order: "they/them please", "no slug pellets please".
 
-_LAST = (
-    r"(?:from (?:now|here|this point|today) on(?:wards?)?|going forward|in (?:the )?future|always|every time|"
-    r"each time|by default|at all times|henceforth|whenever you (?:reply|answer))"
-)
 _POLITE = r"(?:please|pls|plz|kindly|thanks|thank you)"
-_STYLE_LASTING = Pattern(
-    rf"^(?:(?:and|so|also|ok|{_POLITE}),? )*(?:(?P<lead>{_LAST}),? (?:{_POLITE},? )?)?(?P<what>[^.,:!?]{{3,80}}?)"
-    rf"(?:,? (?P<tail>{_LAST}|only))?(?:,? {_POLITE})*$",
-    re.I,
-)
-_REASONED = Pattern(
-    rf"^(?:so|hence|therefore|thus) (?:{_POLITE} )?(?P<what>[^.!?]{{3,60}}?)(?P<ask> {_POLITE})?$", re.I
-)
-_TALKS = Pattern(
-    rf"^(?:(?:and|so|also|ok|just|always|{_POLITE}|can you|could you|would you),? )*(?P<verb>write|answer|reply|"
-    rf"respond|"
-    r"speak|talk|explain|type|text)(?: (?:to me|me|everything|things|it all|back|your answers?|your replies))* "
-    r"(?P<manner>(?:in|with|using|without) [^,.;]{3,80}|(?:short|simple|easy|plain|slow)\w* \w+)$",
-    re.I,
-)
 _PRONOUNS = Pattern(
     rf"^(?:my pronouns are |i use |use )?(?P<which>(?:she|he|they|xe|ze|it)/(?:her|hers|him|his|them|theirs|they|she|"
     rf"he|xem|zir|it|its)(?:/\w+)?)(?: pronouns)?(?:,? {_POLITE})*$",
     re.I,
 )
-_SPELLED = Pattern(
-    r"^(?i:it is) (?P<how>pronounced|spelled|spelt) (?P<what>[A-ZÀ-Þ][\w' -]{1,40}(?:, (?:spelled|"
-    r"spelt) [A-Z][\w'-]+)?)$"
-)
 _NONE_FOR_ME = Pattern(
     r"^(?:so |and )?no (?:more )?(?P<what>(?!idea|clue|thanks|way|need|rush)[\w' -]{3,30}) for (?:me|us)(?: please)?$",
-    re.I,
-)
-_SPELL = Pattern(
-    rf"^(?:{_POLITE},? )*(?:spell|pronounce) (?!it\b|this\b|that\b|out\b|check)[\w'-]+ (?:with|as|without|like) ", re.I
-)
-_REACH = Pattern(
-    rf"^(?:{_POLITE},? )*(?:only )?(?:contact|email|text|phone|ring|reach|write to) me (?:only )?(?:at|by|on|via|in|"
-    rf"after|before) [\w' -]{{3,40}}?(?:,? {_POLITE})*$",
-    re.I,
-)
-_RATHER = Pattern(
-    r"^(?:and |but |so )?(?:i|we) would (?:much )?(?:rather|prefer it if|prefer if|appreciate it if|like it if|prefer "
-    r"that) you (?P<what>(?:wrote|used|kept|answered|replied|spoke|called|did not|didn't|avoided|stuck|gave|left|"
-    r"skipped) .{3,80})$",
-    re.I,
-)
-_AT_MOST = Pattern(
-    rf"^(?:{_POLITE},? )*(?P<what>(?:no more than|never more than|at most|max(?:imum)?|only) (?:\d+|one|two|three|"
-    rf"four|five|six|ten) [\w' -]{{3,40}}?(?: at a time| per answer| each time))(?:,? {_POLITE})*$",
     re.I,
 )
 _NO_PLEASE = Pattern(
@@ -72,102 +26,21 @@ _NO_PLEASE = Pattern(
     rf"the )[\w' -]{{3,30}}?),? {_POLITE}$",
     re.I,
 )
-_ONE_TEXT = Pattern(
-    r"\b(?:this|these|it|them|above|below|draft|essay|email|letter|poem|story|speech|note|card|about|of the|for (?:a|"
-    r"an|my|the)|in (?:the )?(?:style|voice))\b",
-    re.I,
-)
-
-
-@cache
-def _formats() -> re.Pattern[str]:
-    names = sorted(lexicon.words("formats.txt"), key=len, reverse=True)
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.I)
 
 
 def read_style(sentence: str, who: str, *, own: bool) -> str | None:
-    """The wish as a fact ("User wants bullet points from now on"), or None; `own` if the speaker told of himself."""
+    """The wish as a fact ("User wants no wine"), or None; `own` if the speaker told of himself."""
     text = cleaning.without_marks(sentence).strip(" ,.!")
     if len(text) > 160:
         return None
     pronouns = _PRONOUNS.match(text)
     if pronouns:
         return f"{who}'s pronouns are {pronouns.group('which').lower()}"
-    spelled = _SPELLED.match(text)
-    if spelled:
-        return f"{who}'s name is {spelled.group('how').lower()} {spelled.group('what')}"
-    say = re.match(r"^you can (?:just |also )?(?:say|use) (?P<name>[A-ZÀ-Þ][a-zà-ÿ'-]+)$", text)
-    if say:
-        return f"{who} can be called {say.group('name')}"
     refused = _NO_PLEASE.match(text) if own else None
     if refused:
         return f"{who} does not want {grammar.to_third(refused.group('what'), who)}"
     without = _NONE_FOR_ME.match(text)
-    if without:
-        return f"{who} wants no {grammar.to_third(without.group('what'), who)}"
-    if _SPELL.match(text) or _REACH.match(text):
-        order = re.sub(rf"^(?:{_POLITE},? )+|,? {_POLITE}$", "", text, flags=re.I)
-        return f"{who} wants the assistant to {grammar.to_third(order[:1].lower() + order[1:], who)}"
-    rather = _RATHER.match(text)
-    if rather:
-        return f"{who} would rather the assistant {grammar.to_third(rather.group('what'), who)}"
-    most = _AT_MOST.match(text)
-    if most and _formats().search(most.group("what")):
-        return f"{who} wants {grammar.to_third(most.group('what'), who)}"
-    talks = _TALKS.match(text)
-    if talks and _formats().search(talks.group("manner")) and not _ONE_TEXT.search(text):
-        order = f"{talks.group('verb').lower()}{text[talks.end('verb') :]}"
-        return f"{who} wants the assistant to {grammar.to_third(order, who)}"
-    reasoned = _REASONED.match(text) if own else None
-    if reasoned and _is_format(reasoned.group("what")):
-        return f"{who} wants {grammar.to_third(reasoned.group('what'), who)}"
-    lasting = _STYLE_LASTING.match(text)
-    if lasting is None or not (lasting.group("lead") or lasting.group("tail")):
-        return None
-    liking = _ALWAYS.match(text) if own else None
-    if liking and _is_liking(liking.group("what")):
-        return f"{who} always wants {liking.group('what')}"
-    what_only = re.fullmatch(r"(?P<what>[a-z][a-z ]{2,24}?) only", lasting.group("what"))
-    if own and what_only and lasting.group("tail") and _is_liking(what_only.group("what"), least=1):
-        return f"{who} wants {what_only.group('what')} only ({lasting.group('tail').lower()})"
-    if not _is_format(lasting.group("what")):
-        return None
-    when = (lasting.group("lead") or lasting.group("tail") or "").lower()
-    what = grammar.to_third(re.sub(rf",? {_POLITE}$", "", lasting.group("what"), flags=re.I), who)
-    return f"{who} wants only {what}" if when == "only" else f"{who} wants {what} ({when})"
-
-
-_ALWAYS = Pattern(rf"^(?P<what>[a-z][a-z -]{{3,30}}?),? always(?:,? {_POLITE})?$")
-
-
-def _is_liking(what: str, least: int = 2) -> bool:
-    """Whether words before "always" are a plain noun phrase ("window seat", "oat milk")."""
-    parts = what.split()
-    known = (
-        grammar.AUXILIARIES
-        | grammar.SUBJECTS
-        | lexicon.words("adverbs.txt")
-        | lexicon.words("moods.txt")
-        | {"same", "not", "as"}
-    )
-    if not least <= len(parts) < 5 or any(part in known for part in parts):
-        return False
-    return grammar.find_verb(parts) < 0 and not any(grammar.is_time_word(part) for part in parts)
-
-
-def _is_format(what: str) -> bool:
-    """Whether words name a form of answer and nothing of the speaker's life: no verb, no owner, no time."""
-    parts = [grammar.bare(part) for part in what.split()]
-    if not 0 < len(parts) < 12 or _formats().search(what) is None or _ONE_TEXT.search(what):
-        return False
-    if any(part in grammar.SUBJECTS | grammar.POSSESSIVES | grammar.AUXILIARIES for part in parts):
-        return False
-    return parts[0] not in grammar.bases() - lexicon.words("nounish.txt") and not any(
-        part in grammar.thirds()
-        and part not in lexicon.words("nounish.txt")
-        and part not in lexicon.words("formats.txt")
-        for part in parts
-    )
+    return f"{who} wants no {grammar.to_third(without.group('what'), who)}" if without else None
 
 
 _LASTING = Pattern(
@@ -196,21 +69,12 @@ _CALL = Pattern(
     r"to) me (?:as )?(?P<what>[^,.;]{1,60})",
     re.I,
 )
-_NAME_NOT = Pattern(
-    r"^(?:it is|i am|you can (?:just )?(?:say|use|call me)|the name is|name is) (?P<name>[A-ZÀ-Þ][\w'-]+),? (?:and "
-    r")?not (?P<old>[A-ZÀ-Þ][\w'-]+)(?:,? (?:ok|okay|please|thanks))*$",
-    re.I,
-)
 _HABIT = Pattern(
     r"(?:get|try|find|think|look|turn|run|play|walk|open|read|watch|wait|stop|start|take|go|cut|"
     r"move)\b(?!.*\b(?:me|us)\b)",
     re.I,
 )
 """Verbs of what one always does oneself ("always get travel sick"), unless somebody is told to do it."""
-_JUST_NAME = Pattern(
-    r"^(?:no,? )?(?:it is |i am |you can say )?(?i:just|only|simply|plain) (?P<name>[A-ZÀ-Þ][\w'-]+)"
-    r"(?:,? (?:please|pls|is fine|will do|is enough|to everyone|to my friends|to friends|for short|thanks))+$"
-)
 _DONT = Pattern(
     r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|"
     r"from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? "
@@ -232,16 +96,6 @@ _ANY_ORDER = Pattern(
     r"[^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? )*(?P<order>\w+ .+)$",
     re.I,
 )
-_WANT = Pattern(
-    r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |your |the "
-    r"assistant's |my )*(?:answers|replies|responses|you to)\b(?P<what>.*)$",
-    re.I,
-)
-_NOUN_FIRST = Pattern(
-    r"^(?:your |all )?(?P<noun>answers|replies|responses|code answers|explanations|comments)(?: (?:should "
-    r"be|must be|in|as|to be|short|under|with|without|always|only)\b)(?P<what>.*)$",
-    re.I,
-)
 _ASSISTANT_ACTS = Pattern(
     r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|"
     r"apologi[sz]e|explain|mention|start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|"
@@ -261,15 +115,8 @@ def read_instruction(clause: str, who: str) -> str | None:
     called = _CALL.match(clause)
     if called and not re.match(r"(?:a |an |crazy|when|if|back|later|tomorrow|at |on )", called.group("what"), re.I):
         return f"{who} wants to be called {_trim(called.group('what'))}"
-    short = _JUST_NAME.match(clause)
-    if short and short.group("name") not in lexicon.words("not_names.txt"):
-        return f"{who} wants to be called {short.group('name')}"
-    renamed = _NAME_NOT.match(clause)
-    if renamed and grammar.is_name(renamed.group("name")):
-        return f"{who} wants to be called {renamed.group('name')}, not {renamed.group('old')}"
     if re.match(r"^(?:i|we) ", plain, re.I):
-        wanted = _WANT.match(clause)
-        return f"{who} wants {_rest(clause, who)}" if wanted and wanted.group("what").strip() else None
+        return None
     refused = _DONT.match(clause)
     if refused:
         return _refusal(refused, who)
@@ -286,8 +133,7 @@ def read_instruction(clause: str, who: str) -> str | None:
         and not _HABIT.match(general.group("order"))
     ):
         return f"{who} wants the assistant to {grammar.to_third(general.group('order'), who).strip(' .,')}"
-    listed = _NOUN_FIRST.match(clause)
-    return f"{who} wants {grammar.to_third(clause, who)}" if listed else None
+    return None
 
 
 def _refusal(match: re.Match[str], who: str) -> str | None:
@@ -343,16 +189,6 @@ def _order(match: re.Match[str], who: str) -> str:
     )
 
 
-def _rest(clause: str, who: str) -> str:
-    words = re.sub(
-        r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) ",
-        "",
-        clause,
-        flags=re.I,
-    )
-    return grammar.to_third(words, who)
-
-
 def _trim(name: str) -> str:
     return re.split(
         r"\s+(?:please|pls|from now on|instead|not|and|because|everyone|but|ok)\b", name.strip(), maxsplit=1, flags=re.I
@@ -376,42 +212,3 @@ def whole(sentence: str, who: str) -> str | None:
     if match is None or grammar.bare(match.group("order").split()[0]) not in lexicon.words("imperatives.txt"):
         return None
     return f"{who} wants the assistant to {grammar.to_third(match.group('order'), who).strip(' .,')}"
-
-
-def conditional(sentence: str, who: str) -> str | None:
-    """The instruction of "if I ask X, remind me of Y" or "going forward, prices in francs", or None."""
-    match = _OCCASION.match(_with_comma(sentence))
-    if match is None:
-        return None
-    order = match.group("order")
-    ordered = grammar.bare(order.split()[0]) in lexicon.words("imperatives.txt") | word_set("standing.orders")
-    if match.group("if") and not ordered:
-        return None
-    if re.match(r"(?:i|we|my|he|she|they|it|the|our|you)\b", order, re.I):
-        return None
-    turned = re.sub(r",? (?:please|pls|thanks)$", "", grammar.to_third(order, who).strip(" .,"), flags=re.I)
-    occasion = f" {grammar.to_third(match.group('if').lower(), who)}" if match.group("if") else " from now on"
-    verb = "wants the assistant to" if ordered else "wants"
-    return f"{who} {verb} {turned}{occasion}"
-
-
-def _with_comma(sentence: str) -> str:
-    """ "if I paste an error give me the fix": the comma before the order, where chat style leaves it out."""
-    parts = sentence.split()
-    if not re.match(r"(?:if|when|whenever) i\b", sentence, re.I):
-        return sentence
-    for place in range(4, min(len(parts), 12)):
-        if parts[place - 1].endswith(","):
-            return sentence
-        order = grammar.bare(parts[place]) in lexicon.words("imperatives.txt") - lexicon.words("nounish.txt")
-        if order and grammar.bare(parts[place - 1]) not in {"to", "and", "or", "i"}:
-            return f"{' '.join(parts[:place])}, {' '.join(parts[place:])}"
-    return sentence
-
-
-_OCCASION = Pattern(
-    r"^(?:(?P<if>(?:if|when|whenever) i (?:ever )?(?:ask|mention|say|send|paste|write|share|talk|post|upload)\b"
-    r"[^,]{0,60})(?=,)|going forward|"
-    r"from now on|in future|in the future),? (?:please |then |just )*(?P<order>\S.{3,200})$",
-    re.I,
-)

@@ -50,46 +50,15 @@ _SEQUENCE = Pattern(
 
 
 _ORDERED = Pattern(r"\bthen\b|->|\bfinally\b|\blastly\b", re.I)
-_HOW_DO_YOU = Pattern(
-    r"\bhow do (?:you|you guys|you all|they|we) (?:usually |normally |typically |currently |always |actually )?"
-    r"(?P<goal>[a-z]+ [^?.,]{2,60}|[a-z]{4,})\?\s*$",
-    re.I,
-)
-
-
-def answer(assistant: str, reply: str, who: str) -> str:
-    """The procedure of "how do you release?" and "tag on main, wait for the bot, then post the link", or ""."""
-    asked = _HOW_DO_YOU.search(assistant[-400:])
-    if asked is None or _ORDERED.search(reply) is None or len(_steps(reply)) < 2 or "?" in reply:
-        return ""
-    goal = re.sub(r"\byour\b", "their", asked.group("goal"), flags=re.I)
-    return f"To {goal}: {grammar.to_third(reply.strip(' .'), who)}"
 
 
 def read(sentence: str, who: str) -> list[str]:
     """The procedure in a sentence, whole or one fact a rule; [] if it is none."""
-    sentence = _with_comma(sentence)
     for pattern in _HEAD:
         match = pattern.match(sentence)
         if match and _is_steps(match, sentence):
             return _facts(match, who)
     return []
-
-
-_RULE = Pattern(
-    r"^(?P<when>(?:if|when|whenever|once|after|before|every time) (?!i\b|we\b|you\b|it is\b)[^,:]{4,80}?) "
-    r"(?P<steps>(?:we|i|you|someone|it (?:goes|gets|has to|must)|they (?:go|get|have to)|[A-Z][a-z]+ (?:decides|"
-    r"handles|signs|approves|checks|rings|calls|takes over)) .+)$",
-    re.I,
-)
-
-
-def _with_comma(sentence: str) -> str:
-    """ "before opening I check the fridge, then ...": the comma that chat style leaves out, where a rule is told."""
-    match = _RULE.match(sentence)
-    if match is None or len(_steps(match.group("steps"))) < 2:
-        return sentence
-    return f"{match.group('when')}, {match.group('steps')}"
 
 
 def is_process(label: str) -> bool:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import (
     filters,
     fragments,
@@ -23,18 +22,18 @@ _CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
 
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     """Read one sentence; its facts are appended to `talk.drafts`."""
-    order = None if sentence.question else _wish(filters.strip_openers(sentence.text), talk)
+    order = None
+    if not sentence.question:
+        order = instructions.read_style(filters.strip_openers(sentence.text), talk.who, own=talk.own)
     if order:
         _order(order, at, talk)
         return
     if filters.is_hypothetical(sentence.text):
         return
-    text = filters.strip_openers(_ASKING_BECAUSE.sub(_reason, sentence.text))
+    text = filters.strip_openers(sentence.text)
     if not text:
         return
-    if sentence.question and not filters.is_question(text, False):
-        text = filters.without_tag(text)
-    pieces = _merged(sentences.split_clauses(text))
+    pieces = sentences.split_clauses(text)
     if len(pieces) > 1 and not sentence.question and (lasting := instructions.whole(text, talk.who)):
         _order(lasting, at, talk)
         return
@@ -44,28 +43,6 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
         following = pieces[number + 1] if number + 1 < len(pieces) else None
         if _goes_on(piece, state, mood) or not _asked(piece, following, mood, at, talk):
             _statement(piece, at, talk, state, mood.asking)
-
-
-_ASKING_BECAUSE = Pattern(
-    r"^(?:so |and )?(?:(?:I|i) (?:only |just |mostly )?ask|(?:(?:I am|i am|i'm) )?(?:only |just |mostly )?(?:asking|"
-    r"speaking|saying this|curious)|(?:the )?(?:only )?reason (?:why )?(?:I|i)(?: am|'m)? ask(?:ing)?(?: is)?),? "
-    r"(?:because |since |cause |bc |that )?(?P<as>(?:as|being) (?:someone|somebody|one) who (?:is )?)?"
-    r"(?P<next>(?:I|i|my|we|our)\b(?! was (?:curious|wondering))|(?<=who )[a-z]+|(?<=is )[a-z]+)"
-)
-"""Why somebody asks: "I ask because I volunteer", "asking as someone who works nights"."""
-
-
-def _reason(match: re.Match[str]) -> str:
-    """The opening of the reason alone: "I volunteer", "I works nights" (the third person comes right later)."""
-    if not match.group("as"):
-        return match.group("next")
-    first = match.group("next")
-    return f"I am {first}" if match.group("as").endswith("is ") else f"I {grammar.thirds().get(first, first)}"
-
-
-def _wish(text: str, talk: Discourse) -> str | None:
-    """A whole sentence that says how the assistant is to answer."""
-    return instructions.conditional(text, talk.who) or instructions.read_style(text, talk.who, own=talk.own)
 
 
 def _goes_on(piece: sentences.Clause, state: statements.Sentence, mood: _Mood) -> bool:
@@ -105,8 +82,6 @@ def _asked(piece: sentences.Clause, following: sentences.Clause | None, mood: _M
     marked = mood.marked and following is None
     if filters.is_question(piece.text, marked) or filters.is_request(piece.text):
         talk.drafts.extend(presupposed.read(piece.text, talk, at))
-        asked = _ASKED_OF.search(_OF_A_TIME.sub("", piece.text.strip(" ?.")))
-        talk.asked = asked.group(1) if asked else ""
         mood.asking = True
         return True
     head = grammar.bare(piece.text.split()[0])
@@ -120,10 +95,6 @@ def _manner(piece: sentences.Clause, talk: Discourse) -> str | None:
     return instructions.read_style(f"{joint} {piece.text}" if joint == "so" else piece.text, talk.who, own=own)
 
 
-_OF_A_TIME = Pattern(r" (?:from|built in|of|since|in) (?:the )?\d{4}s?$")
-_ASKED_OF = Pattern(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(?: [a-z]{3,})?)$")
-
-
 def _belongs_to_question(piece: sentences.Clause, head: str, marked: bool, mood: _Mood, talk: Discourse) -> bool:
     kind = grammar.subject_of(piece.text.split())
     if mood.asking:
@@ -134,41 +105,13 @@ def _belongs_to_question(piece: sentences.Clause, head: str, marked: bool, mood:
     return marked and not _telling(piece.text)
 
 
-def _merged(pieces: list[sentences.Clause]) -> list[sentences.Clause]:
-    """ "In 2019, I moved": an opening phrase joins its clause if it tells a time or a place, else goes."""
-    if len(pieces) < 2 or pieces[1].joint != ",":
-        return pieces
-    first, second = pieces[0].text, pieces[1].text
-    head = grammar.bare(first.split()[0])
-    opening = head in lexicon.words("prepositions.txt") and not sentences.has_verb(first)
-    if not opening or grammar.subject_of(second.split()) != "first":
-        return pieces
-    parts = first.split()
-    text = f"{first}, {second}" if statements.holds_value(parts) and len(parts) < 6 else second
-    return [sentences.Clause(text, ""), *pieces[2:]]
-
-
 def _telling(text: str) -> bool:
     """Whether a clause before a question mark still tells something: it speaks of I, my or a known kind of thing."""
     return re.match(r"(?:so |and |but |well )?(?:i|we|my|our)\b", text, re.I) is not None
 
 
-def _mine(text: str, talk: Discourse) -> str:
-    """ "Mine are in pots" after "the best soil for blueberries?": "my blueberries are in pots"."""
-    left = _ONLY_NOW.match(text) if talk.own else None
-    return f"I have only {left.group('what')} {left.group('now')}" if left else text
-
-
-_ONLY_NOW = Pattern(
-    r"it is (?:only|just|all|mostly|strictly|nothing but) (?!me\b|my|that\b|a (?:matter|question|bit)\b|because\b|so\b|"
-    r"[a-z]+ing\b|about\b|for\b|in\b|on\b|the\b|too\b)(?P<what>[\w' ,&-]{3,60}?) (?P<now>now|these days|nowadays)$",
-    re.I,
-)
-"""What is left after a change: "quit league in Feb, it's only Stardew and Balatro now"."""
-
-
 def _statement(piece: sentences.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:
-    drafts = statements.read(_mine(piece.text, talk), piece.joint, talk, state)
+    drafts = statements.read(piece.text, piece.joint, talk, state)
     if not drafts and not asking:
         drafts = fragments.read(piece, talk, state)
     talk.drafts.extend(drafts)

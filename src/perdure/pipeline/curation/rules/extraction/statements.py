@@ -12,53 +12,12 @@ from perdure.pipeline.curation.rules.extraction import grammar as person
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
 
-# Clauses that point back: "opened an account with Pennine, that is where my copper comes from now".
-
-_POINTS = Pattern(
-    r"^(?:that|this|it|which)(?: (?:is|was)|'s) (?:also |now |actually )?(?P<by>where|who|whom|what|"
-    r"when) (?P<rest>\S.+)$",
-    re.I,
-)
-_LATER = Pattern(
-    r"(?:,? (?:now|these days|nowadays|at the moment|instead|from now on|mostly|too|as well|anyway))+$", re.I
-)
-_OPEN = Pattern(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I)
-
-
-def resolve_anaphora(clause: str, talk: Discourse) -> str:
-    """The clause with what it points at in the place where that belongs, or "" if it does not point or at nothing."""
-    match = _POINTS.match(clause.strip(" ,."))
-    if match is None:
-        return ""
-    by, rest = match.group("by").lower(), match.group("rest")
-    meant = _meant(by, talk)
-    if not meant:
-        return ""
-    later = _LATER.search(rest)
-    adverbs = later.group() if later else ""
-    rest = rest[: later.start()] if later else rest
-    lead = "" if by in {"who", "whom", "what"} or _OPEN.search(rest) else " on" if by == "when" else " at"
-    return f"{rest}{lead} {meant}{adverbs}"
-
-
-def _meant(by: str, talk: Discourse) -> str:
-    """What was told last of the kind that the word asks for."""
-    last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
-    named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: (?:& )?[A-Z][\w&'-]+)*", last)
-    return (named[-1] if named and not named[-1].startswith(talk.who) else "") or (talk.thing if by == "what" else "")
-
-
 # Whether a clause whose subject is a noun or a name is about the speaker's world, or about the world at large.
 
 _HABIT = Pattern(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
 _GENERIC = word_set("statements.generic")
 CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 _PRIVATE = word_set("statements.private")
-_STANDS = Pattern(
-    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|delayed|deprecated|"
-    r"decommissioned|on (?:\w+ )?leave|off sick|back from|running late)\b"
-)
-"""News of somebody's own project or surroundings; nobody tells them of the world at large."""
 
 
 def allowed(full: str, talk: Discourse) -> bool:
@@ -76,8 +35,6 @@ def allowed(full: str, talk: Discourse) -> bool:
         return True
     if head in _GENERIC:
         return False
-    if _STANDS.search(full) and not talk.asks:
-        return True
     if head in {"his", "her", "their"}:
         return bool(talk.person or talk.group)
     verb = grammar.find_verb(parts, place)
@@ -174,7 +131,6 @@ class Sentence:
 def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
     """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
     text = grammar.trimmed(filters.strip_openers(text).strip(" ,.:;!\"'"))
-    text = resolve_anaphora(text, talk) or text
     if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
@@ -325,7 +281,7 @@ _ROLE_NAME = Pattern(r"^((?:the|my|our) [a-z' -]{2,30}) ((?:[A-Z][\w'-]+ ?){1,3}
 
 def finish(clause: str, talk: Discourse) -> str:
     """A clause with its subject in the third person, as a sentence without end mark."""
-    turned = _capitalised(person.to_third(clause, talk.who), talk)
+    turned = person.to_third(clause, talk.who)
     turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
     turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
     turned = re.sub(
@@ -346,19 +302,6 @@ def finish(clause: str, talk: Discourse) -> str:
     if just and just.group(2) in grammar.simple_pasts():
         turned = f"{just.group(1)} {turned[just.start(2) :]}"
     return turned[:1].upper() + turned[1:]
-
-
-def _capitalised(text: str, talk: Discourse) -> str:
-    """Names that were introduced in small letters, written as names."""
-    return re.sub(
-        r"\b[a-z]{3,}\b",
-        lambda m: (
-            m.group().capitalize()
-            if m.group() in talk.names and not coreference.is_known_word(m.group())
-            else m.group()
-        ),
-        text,
-    )
 
 
 def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:

@@ -15,11 +15,6 @@ from perdure.pipeline.lexicon import word_set
 # Openings of chat style that leave out subject, verb or article: "insulin pump since 2011", "dialysis nurse".
 
 _ARTICLE_AN = "aeiou"
-YEAR_OF = Pattern(
-    r"^(?:first|second|third|fourth|fifth|final|last|1st|2nd|3rd|4th|5th|6th) (?:year|yr|term|semester) (?!of (?:the|"
-    r"a)\b|in a row|running)[a-z][\w' -]*(?: (?:in|at|of) (?:my |the )?[\w' -]+)$"
-)
-"""How far somebody's studies are: "third year of my phd in Ljubljana", "2nd year architecture in Brno"."""
 DATED = Pattern(
     r"(?:start|finish|move|open|fly|play|leave|arrive|graduate|retire|run|present|sign) (?:(?:on|at|from|in|"
     r"back|out|over) )*"
@@ -45,27 +40,9 @@ def lower_first(word: str) -> str:
     return word.lower() if word[:1].isupper() and word[1:].islower() else word
 
 
-def is_bare_role(parts: list[str]) -> bool:
-    """Whether two or three words end in an occupation and are nothing else ("Dialysis nurse", not "My nurse")."""
-    words = [grammar.bare(part) for part in parts]
-    plain = 1 < len(words) < 4 and all(word.replace("-", "").isalpha() for word in words)
-    if not plain or words[-1] not in lexicon.words("roles.txt") or words[0] in lexicon.words("determiners.txt"):
-        return False
-    known = grammar.POSSESSIVES | grammar.SUBJECTS | grammar.AUXILIARIES
-    known |= lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt")
-    capitals = sum(part[:1].isupper() for part in parts)
-    return words[0] not in known | {"no", "new", "not", "dear", "for", "hi"} and capitals < 2
-
-
 _PLACE = word_set("subjects.place")
 _HERE = Pattern(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = Pattern(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
-_PARENT = Pattern(
-    r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny|godmother|"
-    r"godfather|godparent|stepmum|stepdad|stepmother|stepfather|foster (?:mum|dad|parent|carer)|aunt|auntie|uncle|"
-    r"guardian) (?:of|to) ",
-    re.I,
-)
 
 
 def complete(text: str, carried: str = "") -> tuple[str, str]:
@@ -77,14 +54,6 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     if not parts:
         return "", ""
     head = grammar.bare(parts[0])
-    if YEAR_OF.match(text):
-        return f"I am in the {text}", "place"
-    taken = (
-        head in grammar.simple_pasts() and len(parts) > 1 and grammar.bare(parts[1]) in lexicon.words("determiners.txt")
-    )
-    if not carried and not taken and is_bare_role(parts):  # "Found a gardener" is no occupation
-        lowered = " ".join([lower_first(parts[0]), *parts[1:]])
-        return f"I am {article(lowered)} {lowered}", "role"
     kind = grammar.subject_of(parts)
     if kind == "name" and coreference.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
         kind, parts = "noun", [lower_first(parts[0]), *parts[1:]]
@@ -100,14 +69,6 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     return _verbless_subject(text, parts, carried)
 
 
-def _no_longer(text: str, parts: list[str], place: int, carried: str) -> tuple[str, str]:
-    subject = carried or "I"
-    third = grammar.bare(parts[place + 2]) if place + 2 < len(parts) else ""
-    if third in grammar.bases() or third in grammar.thirds() or third in grammar.AUXILIARIES:
-        return f"{subject} {text}", "no longer"
-    return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "no longer"
-
-
 def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     place = 0
     adverbs = lexicon.words("adverbs.txt") | {"not", "no longer"}
@@ -117,8 +78,6 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
     if grammar.bare(parts[0]) == "not" and len(parts) > 1 and not grammar.is_number(parts[1]):
         return _not(text, parts, carried)
-    if head == "no" and after == "longer":
-        return _no_longer(text, parts, place, carried)
     if head == "never" and place + 1 < len(parts):
         have = "have " if after in grammar.pasts() and after not in grammar.simple_pasts() else ""
         return f"{carried or 'I'} {have}{text}", "never"
@@ -177,7 +136,7 @@ def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str
         )
         return f"{subject} is {'a ' + text.removeprefix('a ') if breed.group('noun') else aged}", "age"
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
-    if _PARENT.match(text) or _is_role(parts, place):
+    if _is_role(parts, place):
         noun = text if head in {"a", "an", "the"} else f"{article(' '.join(parts[place:]))} {text}"
         return f"{subject} {be} {noun}", "role"
     if (

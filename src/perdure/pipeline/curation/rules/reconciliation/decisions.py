@@ -390,7 +390,7 @@ def _speaks_alone(pair: Pair) -> bool:
 
 
 def _shape(pair: Pair) -> float:
-    return max(change_by_structure(pair.new, pair.old, pair.aliases).values(), default=0.0)
+    return max(change_by_structure(pair.new, pair.old).values(), default=0.0)
 
 
 def _of_one_slot(finding: Finding) -> bool:
@@ -464,7 +464,7 @@ def _renews(finding: Finding, odds: Weighed) -> bool:
         return True
     if odds.change < LINK or not texts_same_attribute(new.text, old.text):
         return False
-    return _changes(finding) or (not finding.apart and one_attribute(new, old, finding.pair.aliases))
+    return _changes(finding) or (not finding.apart and one_attribute(new, old))
 
 
 def _changes(finding: Finding) -> bool:

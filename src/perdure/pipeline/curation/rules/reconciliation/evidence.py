@@ -65,7 +65,7 @@ def evidence(pair: Pair, held: float) -> Evidence:
     found.update(_shape(pair, lacking, missing))
     found.update(_signs(new, old))
     found.update(alignment(new.text, old.text))
-    by_structure = {} if held else change_by_structure(new, old, pair.aliases)
+    by_structure = {} if held else change_by_structure(new, old)
     found["rule_same"] = held
     found.update({f"rule_{kind}": by_structure.get(kind, 0.0) for kind in ("ends", "replaces", "refines")})
     near = found["cosine"]
@@ -93,8 +93,8 @@ def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
     new, old = pair.new, pair.old
     mine = new.names | set(new.party.name.split())
     theirs = old.names | set(old.party.name.split())
-    agrees = parties_agree(new, old, pair.aliases) or people(new) == people(old)
-    clash = bool(new.party.name and old.party.name) and not same_party(new.party, old.party, pair.aliases)
+    agrees = parties_agree(new, old) or people(new) == people(old)
+    clash = bool(new.party.name and old.party.name) and not same_party(new.party, old.party)
     parted = _party_clash(pair, agrees)
     return {
         "names_new": min(2.0, len(lacking & mine)),
@@ -104,7 +104,7 @@ def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
         "people_apart": min(3.0, len(people(new) ^ people(old))),
         "party_clash": float(parted),
         "strangers": float(parted and not mine & theirs),
-        "party_same": float(same_party(new.party, old.party, pair.aliases)),
+        "party_same": float(same_party(new.party, old.party)),
         "party_agrees": float(agrees),
         "new_of_user": float(new.party.kind == "user"),
         "old_of_user": float(old.party.kind == "user"),
@@ -114,7 +114,7 @@ def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
 def _party_clash(pair: Pair, agrees: bool) -> bool:
     """Whether the two are plainly about different people."""
     new, old = pair.new, pair.old
-    if "thing" in (new.party.kind, old.party.kind) or same_party(new.party, old.party, pair.aliases):
+    if "thing" in (new.party.kind, old.party.kind) or same_party(new.party, old.party):
         return False
     return new.party.kind == old.party.kind or not agrees
 

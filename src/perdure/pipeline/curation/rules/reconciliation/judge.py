@@ -12,7 +12,6 @@ from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
     Pair,
-    alias_table,
     content,
     everything,
     exclusive,
@@ -63,10 +62,9 @@ def _moody(reading: Reading, fact: Fact) -> Reading:
 def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding]:
     """The same of a reading."""
     readings = [read(memory.item.memory) for memory in neighbours]
-    aliases = alias_table([*readings, new])
     found: list[Finding] = []
     for memory, reading in zip(neighbours, readings, strict=True):
-        pair = Pair(_as_thing(new, reading), reading, memory, memory.similarity, aliases)
+        pair = Pair(_as_thing(new, reading), reading, memory, memory.similarity)
         apart = different_things(pair.new, reading)
         found.append(Finding(pair, 0.0 if apart else _held(pair), apart))
     return found
@@ -163,7 +161,7 @@ def _of_another(pair: Pair) -> bool:
         return not owner & everything(new) and not _tells_relation(old) and USER not in old.concepts
     if new.party.kind not in ("relative", "named") or old.party.kind not in ("user", "relative"):
         return False
-    if same_party(new.party, old.party, pair.aliases) or USER in new.concepts or "User" in new.text[6:]:
+    if same_party(new.party, old.party) or USER in new.concepts or "User" in new.text[6:]:
         return False
     named = set(new.party.name.split()) | {concept_of(new.party.relation)} - {""}
     return not named & everything(old) and not set(old.party.name.split()) & everything(new)
@@ -225,8 +223,8 @@ def of_one_attribute(finding: Finding) -> bool:
     if not _of_one_occasion(finding):
         return False
     near = pair.near >= TOLD_NEAR and share_matter(pair.new, pair.old, any_word=True)
-    told = near and tells_change(pair.new) and subjects_meet(pair.new, pair.old, pair.aliases)
-    return told or one_matter(pair.new, pair.old, pair.aliases)
+    told = near and tells_change(pair.new) and subjects_meet(pair.new, pair.old)
+    return told or one_matter(pair.new, pair.old)
 
 
 def is_witnessed(finding: Finding) -> bool:

@@ -21,7 +21,6 @@ class Pair:
     old: Reading
     memory: Neighbour
     similarity: float | None
-    aliases: dict[str, str]
 
     @property
     def id(self) -> str:
@@ -120,9 +119,9 @@ def people(reading: Reading) -> frozenset[str]:
     return frozenset(named | relation | spoken)
 
 
-def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
+def parties_agree(new: Reading, old: Reading) -> bool:
     """Whether two statements are about the same party, or about a thing in whose description the same people stand."""
-    if same_party(new.party, old.party, aliases):
+    if same_party(new.party, old.party):
         return True
     kinds_met = {new.party.kind, old.party.kind}
     if "thing" in kinds_met and new.mood.changed and new.topic and new.topic == old.topic:
@@ -148,8 +147,8 @@ def heads(reading: Reading) -> frozenset[str]:
     return frozenset(found)
 
 
-def same_party(one: Party, two: Party, aliases: dict[str, str]) -> bool:
-    """Whether two statements are about the same person; names and relations known from the memories count."""
+def same_party(one: Party, two: Party) -> bool:
+    """Whether two statements are about the same person; a name is nobody's relation."""
     if one.kind == "user" or two.kind == "user":
         return one.kind == two.kind
     if one.kind == "thing" or two.kind == "thing":
@@ -158,9 +157,7 @@ def same_party(one: Party, two: Party, aliases: dict[str, str]) -> bool:
         return _same_name(one.name, two.name) and _relations_agree(one, two)
     if one.kind == two.kind == "relative":
         return one.of == two.of and _relations_agree(one, two)
-    named, relative = (one, two) if one.kind == "named" else (two, one)
-    known = aliases.get(named.name)
-    return known is not None and relative.kind == "relative" and known == relative.relation
+    return False
 
 
 def _same_name(one: str, two: str) -> bool:
@@ -183,33 +180,6 @@ def _relations_agree(one: Party, two: Party) -> bool:
         return False
     left, right = concept_of(" ".join(bare_mine)), concept_of(" ".join(bare_theirs))
     return left == right or is_kind_of(left, right) or is_kind_of(right, left)
-
-
-def alias_table(readings: Iterable[Reading]) -> dict[str, str]:
-    """Names to relations, as the statements tell them: "User's partner Ewan", "User's gran is called Odile"."""
-    table: dict[str, str] = {}
-    for reading in readings:
-        party = reading.party
-        if party.kind == "relative" and party.of == USER:
-            if party.name:
-                table.setdefault(party.name, party.relation)
-            for slot in reading.slots:
-                if slot.attribute == "name" and slot.concepts:
-                    table.setdefault(" ".join(slot.concepts), party.relation)
-        elif party.kind == "user" and reading.verb in ("be", "have", "") and not reading.topic:
-            _possessed(reading, table)
-    return table
-
-
-def _possessed(reading: Reading, table: dict[str, str]) -> None:
-    """ "User has a dog named Rex" tells that Rex is the dog."""
-    for chunk in reading.chunks[:1]:
-        names = [concept for concept in chunk.concepts if concept in chunk.names]
-        kinds_said = [concept for concept in chunk.concepts if concept not in chunk.names]
-        if len(names) == 1 and len(kinds_said) == 1:
-            relation = relations().get((kinds_said[0],))
-            if relation is not None:
-                table.setdefault(names[0], relation)
 
 
 def numbered_apart(new: Reading, old: Reading) -> bool:
@@ -307,7 +277,7 @@ def held_by(pair: Pair) -> float:
 def _holds(new: Reading, old: Reading, pair: Pair) -> float:
     if not moods_agree(new, old):
         return 0.0
-    if not same_party(new.party, old.party, pair.aliases):
+    if not same_party(new.party, old.party):
         return _same_thing(new, old, pair)
     if slots_hold(new, old):
         return 0.97
@@ -330,7 +300,7 @@ def _holds(new: Reading, old: Reading, pair: Pair) -> float:
 
 def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
     """Two shapes of one statement ("the target for User's novel is ...", "User's novel has a target of ...")."""
-    if not (new.topic or old.topic) or not parties_agree(new, old, pair.aliases):
+    if not (new.topic or old.topic) or not parties_agree(new, old):
         return 0.0
     if not values_fit(new.values, old.values) or slots_conflict(new, old):
         return 0.0

@@ -9,7 +9,6 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.memo import per_reading, per_text
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     SLIGHT,
-    alias_table,
     content,
     covers,
     differing,
@@ -120,7 +119,6 @@ AGREEING = 0.8
 """How surely two noun phrases must name one thing (`topics_agree`) for what is said of them to be of one attribute."""
 
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midday", "bedtime"})
-_WITH = frozenset({"with", "for", "of", "from", "about"})
 _WHEN = frozenset({"clock", "weekday", "date", "part"})
 _OTHER = frozenset({"other", "another", "second", "third"})
 """Ranks that make another one even of what was told without a rank."""
@@ -144,12 +142,12 @@ def different_things(new: Reading, old: Reading) -> bool:
         return False
     if _ALSO.search(new.text) or _says_less(new, old):
         return True
-    return not mood.changed and (_named_apart(new, old) or _other_occasion(new, old) or _narrower(new, old))
+    return not mood.changed and (_other_occasion(new, old) or _narrower(new, old))
 
 
-def one_attribute(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
+def one_attribute(new: Reading, old: Reading) -> bool:
     """Whether two statements about no different things speak of one attribute of one subject."""
-    if not parties_agree(new, old, aliases):
+    if not parties_agree(new, old):
         return False
     if {slot.attribute for slot in new.slots} & {slot.attribute for slot in old.slots}:
         return True
@@ -159,7 +157,7 @@ def one_attribute(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
         return plain and _verbs_meet(new, old) and (bool(new.topic or old.topic) or _of_one_kind(mine[1], theirs[1]))
     if tells_change(new) and (_share_a_head(new, old) or names_former_value(new, old)):
         return True
-    if new.topic or old.topic or not same_party(new.party, old.party, aliases):
+    if new.topic or old.topic or not same_party(new.party, old.party):
         return False
     return new.verb == old.verb and new.verb not in SLIGHT and _objects_meet(new, old)
 
@@ -177,15 +175,15 @@ def names_former_value(new: Reading, old: Reading) -> bool:
     return any(one.kind in _POINTING and comparable(one, other) for one in former for other in given)
 
 
-def one_matter(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
+def one_matter(new: Reading, old: Reading) -> bool:
     """Whether by structure the fact says anew what the memory says: the first of the two witnesses of a change.
 
     Both speak of one attribute; or their subjects meet, and the fact either tells of a change in something that the
     memory holds, and what it is now, or says all of the memory and more.
     """
-    if one_attribute(new, old, aliases) or change_by_structure(new, old, aliases):
+    if one_attribute(new, old) or change_by_structure(new, old):
         return True
-    if not subjects_meet(new, old, aliases):
+    if not subjects_meet(new, old):
         return False
     mine, theirs = _told_of(new) | set(new.topic), _told_of(old) | set(old.topic)
     if not tells_change(new):
@@ -200,10 +198,10 @@ def one_matter(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
     return over or bool(new.values) or bool(uncovered(mine, theirs))
 
 
-def change_by_structure(new: Reading, old: Reading, aliases: dict[str, str]) -> dict[str, float]:
+def change_by_structure(new: Reading, old: Reading) -> dict[str, float]:
     """How surely the shape of two statements of one subject makes the fact end, replace or refine the memory."""
     mood, theirs_mood = new.mood, old.mood
-    if not parties_agree(new, old, aliases) or mood.hedged or mood.planned or theirs_mood.ended:
+    if not parties_agree(new, old) or mood.hedged or mood.planned or theirs_mood.ended:
         return {}
     if ends_job(new, old):
         return {"ends": 0.9}
@@ -250,9 +248,9 @@ def fills_field(new: Reading, old: Reading) -> bool:
     return any(is_kind_of(word, area) for word in words for area in field.concepts)
 
 
-def subjects_meet(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
+def subjects_meet(new: Reading, old: Reading) -> bool:
     """Whether both are about one party, or the party of one is named in the other."""
-    if parties_agree(new, old, aliases):
+    if parties_agree(new, old):
         return True
     mine, theirs = set(new.party.name.split()), set(old.party.name.split())
     return bool(mine & old.concepts) or bool(theirs & new.concepts)
@@ -302,7 +300,7 @@ def texts_same_attribute(newer: str, older: str) -> bool:
     the same thing of which both say the same kind of thing.
     """
     new, old = read(newer), read(older)
-    if different_things(new, old) or not parties_agree(new, old, alias_table([new, old])):
+    if different_things(new, old) or not parties_agree(new, old):
         return False
     if slots_conflict(new, old):
         return True
@@ -413,23 +411,6 @@ def _marks(reading: Reading) -> frozenset[str]:
 
 
 # ---------------------------------------------------------------- names and occasions
-
-
-def _named_apart(new: Reading, old: Reading) -> bool:
-    """ "A meeting with Anna", "the van's number plate": others take part, or another thing is the owner."""
-    mine, theirs = _partners(new), _partners(old)
-    if mine and theirs and not mine & theirs:
-        return True
-    one, two = new.topic_names, old.topic_names
-    if one and two and not one & two:
-        return True
-    first, second = frozenset(new.topic), frozenset(old.topic)
-    return new.topic[-1:] == old.topic[-1:] and bool(first - second) and bool(second - first)
-
-
-@per_reading
-def _partners(reading: Reading) -> frozenset[str]:
-    return frozenset(name for chunk in reading.main if chunk.lead in _WITH for name in chunk.names)
 
 
 def _other_occasion(new: Reading, old: Reading) -> bool:

@@ -24,7 +24,6 @@ from perdure.pipeline.curation.rules.slots.scan import (
     fold_set,
     is_kind_of,
     phrase_starts,
-    relations,
     rewrite,
     scan,
     stem,
@@ -133,26 +132,6 @@ def turn_round(reading: Reading, giving: str) -> Reading | None:
             mood=replace(reading.mood, ended=False),
         )
     return None
-
-
-def by_relation(reading: Reading) -> Reading | None:
-    """ "User reports to Paula" as a statement about the user's boss; "is married to Ana" as one about the spouse."""
-    if reading.party.kind != "user" or reading.topic or not reading.chunks:
-        return None
-    chunk = reading.chunks[0]
-    relation = {"marri": "spouse"}.get(reading.verb) or relations().get((reading.verb,))
-    if relation is None or not chunk.names or set(chunk.concepts) != chunk.names:
-        return None
-    slot = Slot("name", chunk.concepts, chunk.values, names=chunk.names, start=chunk.start, end=chunk.end)
-    told = replace(chunk, lead="")
-    return replace(
-        reading,
-        party=Party("relative", relation),
-        verb="be",
-        chunks=(told, *reading.chunks[1:]),
-        slots=(slot,),
-        concepts=reading.concepts - {reading.verb},
-    )
 
 
 def _taker(chunk: Chunk, *, first: bool) -> tuple[Party, frozenset[str]] | None:
@@ -383,7 +362,7 @@ def read(text: str) -> Reading:
         chunks = (*predicate.chunks, Chunk("with", subject.partner, frozenset(subject.partner)))
         predicate = replace(predicate, chunks=chunks)
     reading = _assemble(rewritten.text, subject, predicate)
-    return replace(reading, turned=turn_round(reading, predicate.said) or by_relation(reading))
+    return replace(reading, turned=turn_round(reading, predicate.said))
 
 
 _FROM_A_PLACE = Pattern(r"\bfrom (?:the |an? |User's |their )?[A-ZÀ-Þ]")

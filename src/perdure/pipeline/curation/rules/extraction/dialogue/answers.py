@@ -50,32 +50,13 @@ def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Dra
     return state(frame.statement, "confirmed", talk, sources)
 
 
-def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
-    """The statement that the user said no to, with its negation; [] where that says little."""
-    negative = grammar.negate(frame.statement)
-    return state(negative, "denied", talk, sources) if negative else []
-
-
-_WHO_DOES = Pattern(
-    r"^(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?: and [A-Z][\w'-]+)?|my [\w -]{2,30}|i) (?:does|is|do|did|"
-    r"has|will|can|am|are)$",
-    re.I,
-)
-
-
-def names_who(text: str) -> bool:
-    """Whether a reply is "Bronagh does"."""
-    return _WHO_DOES.match(text.strip(" .,!")) is not None
-
-
 def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """A fragment put into the first open gap that fits it; [] if there is none."""
     for asked in list(frames):
         frame = _open_any(asked, frames)
         if not (frame.has_gap or frame.noun):
             continue
-        does = _WHO_DOES.match(text.strip(" .,!")) if frame.wants == "who" else None
-        value = does.group("name") if does else value_of(text)
+        value = value_of(text)
         if not value or not _fits(value, frame):
             continue
         statement = _filled(frame, value)
@@ -94,7 +75,7 @@ def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
             "",
             frame.statement[whom.end() :],
         )
-        opened = Frame(frame.statement[: whom.start()] + GAP + after, "", "what", frame.label)
+        opened = Frame(frame.statement[: whom.start()] + GAP + after, "", "what")
         frames[frames.index(frame)] = opened
         return opened
     match = re.search(
@@ -110,7 +91,7 @@ def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
     ):
         return frame
     noun = match.group("noun")
-    opened = Frame(frame.statement[: match.start()] + GAP, noun, "what", frame.label)
+    opened = Frame(frame.statement[: match.start()] + GAP, noun, "what")
     frames[frames.index(frame)] = opened
     return opened
 
@@ -126,10 +107,8 @@ def _fits(value: str, frame: Frame) -> bool:
     first = grammar.bare(value.split(maxsplit=1)[0])
     if first == "no" and len(value.split()) > 3:
         return False
-    if frame.wants == "verb":
-        return first in grammar.bases()
     if frame.wants == "how":
-        return first in word_set("answers.manners")
+        return False
     if (first in grammar.simple_pasts() and first not in lexicon.words("nounish.txt")) or first in word_set(
         "answers.no_value"
     ):
@@ -173,7 +152,6 @@ def _filled(frame: Frame, value: str) -> str:
     if (
         frame.wants == "when"
         and first not in lexicon.words("prepositions.txt")
-        and frame.noun != "time"
         and re.match(r"(?:the )?\d|mon|tue|wed|thu|fri|sat|sun", low)
     ):
         value = f"on {value}" if not re.match(r"\d{1,2}(?::|\s?[ap]m|\.\d)", low) else f"at {value}"
@@ -183,12 +161,6 @@ def _filled(frame: Frame, value: str) -> str:
         and "been" in statement
     ):
         value = f"for {value}"
-    if (
-        frame.wants == "when"
-        and frame.noun == "time"
-        and re.fullmatch(r"\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|(?:half|quarter (?:to|past)) \w+|noon|midnight", low)
-    ):
-        value = f"at {low}"
     if frame.wants == "job" and first not in {"a", "an", "the", "as"} and first not in grammar.ings():
         value = f"{'an' if first[:1] in 'aeio' else 'a'} {value}"
     if frame.wants == "old" and re.fullmatch(r"\w+", value):
@@ -199,7 +171,7 @@ def _filled(frame: Frame, value: str) -> str:
 def state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """The fact of a first-person statement, with its people remembered; [] if it says little."""
     coreference.note_people(statement, talk)
-    resolved = _anchored(statement, talk)
+    resolved = coreference.resolve(statement, talk)
     if resolved is None:
         return []
     fact = statements.finish(resolved, talk)
@@ -207,12 +179,6 @@ def state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) 
     draft.confidence = 0.85
     coreference.note_thing(fact, talk)
     return [draft]
-
-
-def _anchored(statement: str, talk: Discourse) -> str | None:
-    """The statement with "it" and "that" named from what was said before."""
-    resolved = coreference.resolve(statement, talk)
-    return resolved
 
 
 def is_fragment(text: str) -> bool:

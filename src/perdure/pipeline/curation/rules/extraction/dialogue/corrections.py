@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.rules.extraction import grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 
 # Sentences that open by naming what they correct: "A correction about Lorna: she flies in on the 5th".
@@ -171,56 +170,3 @@ def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
         draft.procedural,
         draft.episodic,
     )
-
-
-# An earlier statement of the same conversation taken back by a later one ("Wait, no. It's with the guy at 11").
-
-_TAKEN_BACK = Pattern(
-    r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|oops|scratch that|"
-    r"strike that|correction|change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) "
-    r"wrong|typo|ignore that|update)\b|\bi (?:misread|misremembered|mixed (?:it|them|that) up|got (?:it|that) wrong|"
-    r"was wrong|keep doing that)\b",
-    re.I,
-)
-_JOINTS = frozenset({"at", "in", "on", "with", "to", "from", "by", "for"})
-
-
-def takes_back(content: str) -> bool:
-    """Whether a message says that something told before was wrong or has changed."""
-    return _TAKEN_BACK.search(content[:300]) is not None
-
-
-def retract(talk: Discourse, before: int) -> None:
-    """Drop earlier drafts that one of the drafts from place `before` on gives another value."""
-    fresh = [draft for draft in talk.drafts[before:] if not draft.forget]
-    gone: set[int] = set()
-    for new in fresh:
-        for place, old in enumerate(talk.drafts[:before]):
-            if place not in gone and not old.forget and _same_slot(old, new):
-                gone.add(place)
-                new.rule = "correction"
-                new.sources = tuple(sorted({*old.sources, *new.sources}))
-    talk.drafts[:before] = [draft for place, draft in enumerate(talk.drafts[:before]) if place not in gone]
-
-
-def _same_slot(old: Draft, new: Draft) -> bool:
-    """Whether both say the same of the same subject but for the value."""
-    left, right = _split_value(old.text), _split_value(new.text)
-    if left is None or right is None or not set(old.sources).isdisjoint(new.sources):
-        return False
-    if left[0] != right[0] or old.text.lower() == new.text.lower():
-        return False
-    was, now = left[1], right[1]
-    kinds = {kind for kind, pattern in TYPES if pattern.search(" ".join(was))}
-    shared = {kind for kind, pattern in TYPES if pattern.search(" ".join(now))} & kinds
-    placed = {word for word in was if word in _JOINTS} & {word for word in now if word in _JOINTS}
-    return bool(shared) or (was[0] in {"is", "was"} and bool(placed))
-
-
-def _split_value(text: str) -> tuple[str, list[str]] | None:
-    parts = text.split()
-    verb = grammar.find_verb(parts)
-    if verb < 1 or verb + 1 >= len(parts):
-        return None
-    subject = " ".join(parts[:verb]).lower().removeprefix("the ")
-    return subject, [grammar.bare(part) for part in parts[verb:]]

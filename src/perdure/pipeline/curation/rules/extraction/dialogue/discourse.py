@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, MutableSequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from perdure.pipeline import lexicon
 
@@ -35,11 +34,8 @@ class Discourse:
     met: int = 0
     """Messages since the person, or the group, was spoken of: 0 in the same, 2 for any more than one."""
     thing: str = ""
-    acted: str = ""
-    """What somebody other than the speaker did something to in this message: what "it" means then."""
     subject: str = ""
-    """The thing of which this message told something last: what "it" means otherwise."""
-    topic: str = ""
+    """The thing of which this message told something last: what "it" means."""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
     about_self: bool = False
@@ -54,21 +50,17 @@ class Discourse:
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
     language: str = ""
     """The foreign language of the conversation so far, "" for English."""
-    asked: str = ""
-    """The noun that ended the user's own last question: what "mine" means after it."""
     mentioned: tuple[int, str] = (-1, "")
     """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
-    names: MutableMapping[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
-    kin: MutableMapping[str, str] = field(default_factory=dict)
+    kin: dict[str, str] = field(default_factory=dict)
     """Relation ("sister") to the latest name heard for it."""
-    drafts: MutableSequence[Draft] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     assistant: str = ""
     """What the assistant said last, cleaned; "" when the user spoke since."""
     assistant_at: int = -1
     """Its position among the messages, -1 if it is context."""
-    opened: str = ""
-    """What the user had said before that."""
 
     def next_session(self) -> Discourse:
         """The state in which the same speaker's next conversation begins: who is who stays known, the rest is over."""
@@ -80,18 +72,9 @@ class Discourse:
             drafts=[draft for draft in self.drafts if any(at >= 0 for at in draft.sources)],
         )
 
-    def copy(self) -> Discourse:
-        """The same state, from which reading goes on without this one's knowledge."""
-        return replace(
-            self,
-            names=dict(self.names),
-            kin=dict(self.kin),
-            drafts=[replace(draft) for draft in self.drafts],
-        )
-
     def begin_message(self, *, goes_on: bool) -> None:
         """What "it" meant is over, unless the message goes on with it; whom "she" meant fades."""
-        self.acted, self.subject = "", self.thing if goes_on else ""
+        self.subject = self.thing if goes_on else ""
         self.met = min(self.met + 1, 2)
 
     def meet(self, display: str, gender: str) -> None:

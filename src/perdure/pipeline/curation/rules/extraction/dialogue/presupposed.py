@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -49,9 +48,8 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
             continue
         if match.group(2).split()[0].lower() in coreference.relation_nouns():
             continue
-        noun = _noun_behind(text[match.end() :])
-        drafts.append(statements.make(f"{who} has {article(thing)} {thing}{noun}", "owned", talk, source))
-        talk.thing = f"{who}'s {match.group(2)}{noun}"
+        drafts.append(statements.make(f"{who} has {article(thing)} {thing}", "owned", talk, source))
+        talk.thing = f"{who}'s {match.group(2)}"
     for match in _GIVEN.finditer(text):
         drafts.extend(statements.read(match.group(1), "", talk, statements.Sentence(source)))
     if coreference.relation_in(text.split()):
@@ -61,115 +59,22 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
     return drafts
 
 
-def _noun_behind(after: str) -> str:
-    """ " dishwasher" of "my Bosch Series 6 dishwasher freeze": the common nouns behind a make, at most two."""
-    if not after.startswith(" "):
-        return ""
-    words = re.split(r"[,.;:?!()]", after)[0].split()
-    found: list[str] = []
-    for place, word in enumerate(words[:3]):
-        following = words[place + 1] if place + 1 < len(words) else ""
-        ends = not following or grammar.is_form(following) or following in lexicon.words("prepositions.txt")
-        doubtful = grammar.is_form(word) and (found or not (word in lexicon.words("nounish.txt") and ends))
-        if not word.islower() or not word.isalpha() or doubtful or word in _no_nouns() or len(found) == 2:
-            break
-        found.append(word)
-    return f" {' '.join(found)}" if found else ""
-
-
-@cache
-def _no_nouns() -> frozenset[str]:
-    names = ("prepositions", "determiners", "adverbs", "time_words", "moods", "states")
-    return (
-        frozenset().union(*(lexicon.words(f"{name}.txt") for name in names))
-        | grammar.SUBJECTS
-        | word_set("presupposed.no_nouns")
-    )
-
-
 def article(thing: str) -> str:
     """The indefinite article before a thing, by its first letter."""
     return "an" if thing[:1].lower() in "aeio" else "a"
 
 
-_ALLERGY = Pattern(
-    r"\b(?:my|with(?: my| an?)?) (?:(?:severe|bad|mild|terrible|nasty|bit of an?) )?(?P<what>(?!food\b|skin\b|drug\b|"
-    r"seasonal\b|any\b|other\b|this\b|new\b)[a-z]+(?: [a-z]+)?) (?P<how>allerg(?:y|ies)|intolerance)\b",
-    re.I,
-)
+# What a message tells before it asks for something to be done with a text that follows.
 
+LONGEST_OPENING = 400  # characters in which it is looked for
 
-def read_allergies(text: str, talk: Discourse, source: int) -> list[Draft]:
-    """Allergies that a sentence of any kind mentions: "what can I eat with my shellfish allergy"."""
-    drafts = []
-    for match in _ALLERGY.finditer(text):
-        if not match.group().lower().startswith("my") and not re.search(r"\b(?:my|i)\b", text, re.I):
-            continue
-        kind = "allergic to" if match.group("how").lower().startswith("allerg") else "intolerant to"
-        fact = f"{talk.who} is {kind} {match.group('what').lower()}"
-        if not any(_within(fact, draft.text) for draft in talk.drafts if source in draft.sources):
-            drafts.append(statements.make(fact, "presupposed", talk, source))
-    return drafts
-
-
-def _within(fact: str, told: str) -> bool:
-    """Whether all that a fact says is told already."""
-    return set(fact.lower().split()) - {"a", "an", "the"} <= set(told.lower().split())
-
-
-# What a message tells beside the text, the story or the supposition that is dropped: for whom, by when, of what.
-
-LONGEST_TASK = 400  # characters: a longer message brings its text along unmarked, and a clause of it could be anybody's
-
-LONGEST_BROUGHT = 4000  # characters in which quotations are looked for
-
-_QUOTED = Pattern(r"[\"“«][^\"”»]*(?:[\"”»]|$)|(?<!\w)['‘][^'’\n]*(?:['’](?!\w)[^'’\n]*)*['’](?!\w)|`[^`]*`")
 _BROUGHT = Pattern(r"\b(?:this|below|following)\b|\bhow (?:to|do (?:i|you)) say\b", re.I)
 
 
-def read_around_task(text: str, at: int, talk: Discourse) -> list[Draft]:
-    """The facts about the user around a text or a task: of the one it is for, and in clauses of the user's own."""
-    head = _own_words(text)
-    told = filters.is_fiction(text) or filters.is_role(text)
-    if not head:
-        return [] if told else _opening(text, at, talk)
-    asked = not told and re.search(r"\b(?:for|to) (?:my|our)\b", head)
-    drafts = read(head, talk, at) if asked else []
-    if told:
-        return drafts
-    drafts.extend(read_allergies(head, talk, at))
-    return [*_opening(text, at, talk), *drafts, *_clauses(head, at, talk)]
-
-
-def _own_words(text: str) -> str:
-    """The message without the text it brings; "" where the two cannot be told apart."""
-    left = _QUOTED.sub(" ", text) if len(text) <= LONGEST_BROUGHT else text
-    if len(left) > LONGEST_TASK:
-        return ""
-    head = re.split(r":(?=\s|$)|\n", left, maxsplit=1)[0]
-    unmarked = left == text and head == left and _BROUGHT.search(head)
-    return "" if unmarked else " ".join(head.split())
-
-
-def _clauses(head: str, at: int, talk: Discourse) -> list[Draft]:
-    """The clauses behind the request that open with the speaker or something of his and hold something definite."""
-    drafts: list[Draft] = []
-    for part in _CLAUSES.split(head)[1:]:
-        clause = part.strip(" .!?")
-        if not _of_speaker(clause) or filters.is_chatter(clause) or filters.is_hypothetical(clause):
-            continue
-        if filters.is_question(clause, False) or filters.is_request(clause):
-            continue
-        state = statements.Sentence(at)
-        for piece in sentences.split_clauses(clause):
-            drafts.extend(statements.read(piece.text, piece.joint, talk, state))
-    return drafts
-
-
-def _opening(text: str, at: int, talk: Discourse) -> list[Draft]:
+def read_before_task(text: str, at: int, talk: Discourse) -> list[Draft]:
     """What the speaker tells of himself before he asks for something to be done with a text that follows."""
     own: list[str] = []
-    for sentence in _SENTENCES.split(text[:LONGEST_TASK])[:4]:
+    for sentence in _SENTENCES.split(text[:LONGEST_OPENING])[:4]:
         said = sentence.strip(" .!?")
         if filters.is_request(said) or filters.is_task(said) or _BROUGHT.search(said):
             break
@@ -186,7 +91,6 @@ def _opening(text: str, at: int, talk: Discourse) -> list[Draft]:
 
 
 _SENTENCES = Pattern(r"(?<=[.!?])\s+|\n+")
-_CLAUSES = Pattern(r"(?:[.!?;] +|, (?:and |but |so |because )?| (?:because|since) )")
 
 
 def _of_speaker(clause: str) -> bool:

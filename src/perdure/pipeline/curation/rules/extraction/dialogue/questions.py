@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -48,18 +48,6 @@ _ASSUME = Pattern(
     r"assume)(?: that)?),? ",
     re.I,
 )
-_HAS_DOWN = Pattern(
-    r"^(?:the assistant )?(?:have |has )?(?:(?P<me>(?:got )?me down (?:as|for) )|(?:put|noted|saved|written|recorded|"
-    r"listed|got) (?:down )?(?=[a-z0-9]))",
-    re.I,
-)
-
-
-_NOTE_AS = Pattern(
-    r"^(?:(?:so|and|ok),? )*(?:shall|should|can|may) i (?:note|put|record|save|keep|set|list|write)(?: down)? "
-    r"(?P<what>your [\w' -]{2,30}?) (?:down )?as (?P<value>[^?]{1,40})$",
-    re.I,
-)
 
 
 def is_offer(question: str) -> bool:
@@ -69,19 +57,7 @@ def is_offer(question: str) -> bool:
 
 def plain(question: str) -> str:
     """The question without "should I assume that" before it."""
-    return _NOTE_AS.sub(r"\g<what> is \g<value>", _ASSUME.sub("", question))
-
-
-def noted(text: str) -> str:
-    """The user's own words without "the assistant has noted" before them."""
-    return _HAS_DOWN.sub(_down, text)
-
-
-def _down(match: re.Match[str]) -> str:
-    """ "I have you down as a vegan" says "you are a vegan"; "I've put the deadline on the 5th" says where it is."""
-    if not match.group().lower().startswith("the assistant"):
-        return match.group()
-    return "I am " if (match.group("me") or "").endswith("as ") else "I am down for " if match.group("me") else ""
+    return _ASSUME.sub("", question)
 
 
 def swap(text: str) -> str:
@@ -132,7 +108,6 @@ class Frame:
     statement: str
     noun: str = ""  # what is asked for, where the question names it ("which exam board")
     wants: str = ""  # what, who, where, when, why, many, much, old, long, often, how or yesno
-    label: str = ""  # the question's topic: what a fragment that fits nowhere is about
 
     @property
     def has_gap(self) -> bool:
@@ -146,36 +121,16 @@ def read(assistant: str) -> list[Frame]:
     frames: list[Frame] = []
     places = [place for place, sentence in enumerate(said) if sentence.question]
     for place in places[-3:]:
-        before = said[place - 1].text if place and not said[place - 1].question else ""
-        frames.extend(_of_what_was_said(frame, before) for frame in _frames(said[place].text))
+        frames.extend(_frames(said[place].text))
     if not places and said and re.search(r"\b(?:you|your|you're|you've|still)\b|^so\b", said[-1].text, re.I):
         frames.extend(frame for frame in _frames(said[-1].text) if frame.wants == "yesno" and frame.statement)
     return frames
 
 
-_SPOKEN_OF = Pattern(
-    r"\byou (?:mentioned|spoke (?:of|about)|talked about|told me (?:of|about)|wrote (?:of|about)|said something about|"
-    r"brought up|were asking about|asked about) (?P<what>(?:the|your|a|an) [^,.]{2,50}?)"
-    r"(?: (?:before|earlier|last time|a while ago|once|recently|last (?:week|month|year)|the other day|in passing))*$",
-    re.I,
-)
-
-
-def _of_what_was_said(frame: Frame, before: str) -> Frame:
-    """ "You spoke of the flat in Turin. Do you still rent it out?": "it" is the flat."""
-    told = _SPOKEN_OF.search(before)
-    if told is None:
-        return frame
-    thing = swap(re.sub(r"^an? ", "the ", told.group("what"), flags=re.I))
-    return replace(
-        frame, statement=re.sub(r"\b(?:it|that|there)\b", lambda _: thing, frame.statement, count=1, flags=re.I)
-    )
-
-
 def _frames(question: str) -> list[Frame]:
     question = plain(question)
     led = _LEAD.sub("", question)
-    text = _TAGS.sub("", noted(swap(led).strip(" ,")))
+    text = _TAGS.sub("", swap(led).strip(" ,"))
     if is_offer(question) or is_offer(led):
         return []
     asks = re.split(
@@ -206,9 +161,9 @@ _CALL_ME = Pattern(
 
 def _frame(text: str, follows: bool) -> Frame | None:
     if _LIVING.match(text):
-        return Frame(f"I work as {GAP}", noun="", wants="job", label="my job")
+        return Frame(f"I work as {GAP}", noun="", wants="job")
     if _CALL_ME.match(text):
-        return Frame(f"I want to be called {GAP}", wants="what", label="my name")
+        return Frame(f"I want to be called {GAP}", wants="what")
     match = _WH.match(text)
     if match:
         return _wh(match)
@@ -226,15 +181,15 @@ def _frame(text: str, follows: bool) -> Frame | None:
         return _elliptic(parts)
     if grammar.subject_of(parts):
         return _alternative(text)
-    return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
+    return None if follows else Frame("") if len(parts) <= 6 else None
 
 
 def _elliptic(parts: list[str]) -> Frame | None:
     words = parts[1:] if grammar.bare(parts[0]) == "ever" else parts
     first = grammar.bare(words[0]) if words else ""
     if first == "any":
-        return Frame(f"I have {' '.join(words)}", wants="yesno", label=label_of(" ".join(words[1:])))
-    return Frame(f"I am {' '.join(words)}", wants="yesno", label=label_of(" ".join(words)))
+        return Frame(f"I have {' '.join(words)}", wants="yesno")
+    return Frame(f"I am {' '.join(words)}", wants="yesno")
 
 
 def _alternative(statement: str) -> Frame:
@@ -244,9 +199,8 @@ def _alternative(statement: str) -> Frame:
         statement,
     )
     if match:
-        tail = re.search(r"\b(?:for|at|in|to) (?:my |the )?[\w' -]{2,30}$", match.group(3))
-        return Frame(f"{match.group(1)} {GAP}", wants="what", label=tail.group() if tail else "")
-    return Frame(statement, wants="yesno", label=label_of(statement))
+        return Frame(f"{match.group(1)} {GAP}", wants="what")
+    return Frame(statement, wants="yesno")
 
 
 def _wh(match: re.Match[str]) -> Frame | None:
@@ -272,7 +226,7 @@ def _wh(match: re.Match[str]) -> Frame | None:
 
 def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
     if wh in {"what", "which", "how"} and thing and measure in ("", "many", "much"):
-        return Frame("", noun=thing, wants="many" if measure else "what", label=label_of(thing))
+        return Frame("", noun=thing, wants="many" if measure else "what")
     return Frame("", wants=measure or wh)
 
 
@@ -280,23 +234,17 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
     aux = grammar.bare(parts[0])
     be = aux in {"is", "are", "was", "were", "am"}
     if wh == "how" and be and not measure:
-        return Frame(
-            "",
-            label=re.sub(
-                r" (?:getting on|going|doing|coming along|working out|feeling|these days)\b.*$", "", " ".join(parts[1:])
-            ),
-        )
+        return Frame("")
     if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
         return _identity(measure, thing, parts, aux)
     statement, verb = uninvert(parts)
     if not statement:
         return None
     words = statement.split()
-    label = label_of(statement)
     if measure in {"many", "much"}:
         slot = f"{GAP} {thing}".strip()
         place = after_verb(words, verb)
-        return Frame(" ".join([*words[:place], slot, *words[place:]]), noun=thing, wants=measure, label=thing or label)
+        return Frame(" ".join([*words[:place], slot, *words[place:]]), noun=thing, wants=measure)
     if wh in {"what", "which", "who", "whom", "whose"}:
         place = after_verb(words, verb)
         gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
@@ -305,8 +253,8 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
             if thing and thing.rsplit(maxsplit=1)[-1].lower() not in {"kind", "type", "sort"}
             else gap
         )
-        return Frame(" ".join([*words[:place], named, *words[place:]]), noun=thing, wants="what", label=label)
-    return Frame(f"{statement} {GAP}", wants=measure or wh, label=label)
+        return Frame(" ".join([*words[:place], named, *words[place:]]), noun=thing, wants="what")
+    return Frame(f"{statement} {GAP}", wants=measure or wh)
 
 
 def _article_free(thing: str) -> str:
@@ -316,45 +264,14 @@ def _article_free(thing: str) -> str:
 def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | None:
     rest = parts[1:]
     if rest and grammar.bare(rest[-1]) in {"called", "named"}:
-        return Frame(f"{' '.join(rest[:-1])} {aux} {rest[-1]} {GAP}", wants="what", label=label_of(" ".join(rest[:-1])))
-    if len(rest) > 1 and grammar.bare(rest[-1]) == "like" and not thing:
-        rest = rest[:-1]
+        return Frame(f"{' '.join(rest[:-1])} {aux} {rest[-1]} {GAP}", wants="what")
     subject = " ".join(rest)
     if not subject:
         return None
-    if (
-        len(rest) == 2
-        and grammar.bare(rest[0]) in grammar.SUBJECTS
-        and grammar.bare(rest[1]) in lexicon.words("prepositions.txt")
-    ):
-        return Frame(f"{rest[0]} {aux} {rest[1]} {GAP}", noun=thing, wants="what", label=label_of(subject))
     if len(rest) > 1 and not thing and grammar.bare(rest[-1]) in lexicon.words("prepositions.txt"):
         split = 1 if grammar.bare(rest[0]) in grammar.SUBJECTS else len(rest) - 1
         statement = f"{' '.join(rest[:split])} {aux} {' '.join(rest[split:])} {GAP}"
-        return Frame(statement, wants="what", label=label_of(" ".join(rest[:-1])))
+        return Frame(statement, wants="what")
     if thing and not measure:
-        pronoun = grammar.bare(rest[0]) in grammar.SUBJECTS
-        if pronoun or grammar.bare(rest[-1]) in grammar.ings() or len(rest) > 4:
-            statement, _ = uninvert(parts)
-            return Frame(f"{statement or subject} {GAP} ({thing})", noun=thing, wants="what", label=label_of(subject))
-        return Frame(f"{subject} {thing} {aux} {GAP}", noun=thing, wants="what", label=label_of(subject))
-    verb = next((at for at, part in enumerate(rest) if at > 0 and grammar.bare(part) in grammar.ings()), -1)
-    if verb > 0 and grammar.bare(rest[0]) in grammar.SUBJECTS:
-        statement, _ = uninvert(parts)
-        words = statement.split()
-        place = next((at for at, word in enumerate(words) if grammar.bare(word) in grammar.ings()), len(words) - 1)
-        return Frame(" ".join([*words[: place + 1], GAP, *words[place + 1 :]]), wants="what", label=label_of(statement))
-    return Frame(f"{subject} {aux} {GAP}", wants=measure or "what", label=label_of(subject))
-
-
-_LABEL = Pattern(
-    r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|"
-    r"are|was|as|of|this|when|still|from|that|by)\b)",
-    re.I,
-)
-
-
-def label_of(text: str) -> str:
-    """The last noun phrase with a determiner in a text ("my listing", "the swim team"), or ""."""
-    found = list(_LABEL.finditer(text))
-    return found[-1].group().strip() if found else ""
+        return Frame(f"{subject} {thing} {aux} {GAP}", noun=thing, wants="what")
+    return Frame(f"{subject} {aux} {GAP}", wants=measure or "what")

@@ -6,7 +6,7 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, sentences, statements
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, sentences
 from perdure.pipeline.curation.rules.extraction.dialogue import answers, corrections, questions
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.dialogue.questions import Frame
@@ -93,7 +93,6 @@ def _yes_no(
             return True, rest.split(",", 1)[1] if "," in rest else ""
         if not talk.task:
             talk.drafts.extend(answers.confirm(asked, talk, sources))
-        talk.topic = _own_label(asked, talk) or talk.topic
         return True, rest
     if no:
         frames.remove(asked)
@@ -103,9 +102,6 @@ def _yes_no(
         if changed:
             talk.drafts.extend(changed)
             return True, more
-        told = sum(not filters.is_chatter(piece.text) for piece in sentences.split_clauses(rest))
-        if not told and not talk.task and " the assistant" not in asked.statement:
-            talk.drafts.extend(answers.deny(asked, talk, sources))
         return True, rest
     return _another_value(text, asked, frames, talk, at)
 
@@ -147,37 +143,12 @@ def _but_another_value(rest: str, asked: questions.Frame, talk: Discourse, at: i
     return replaced(plain, asked, talk, (at,))
 
 
-def _list_member(words: str) -> bool:
-    """Whether a piece is one more noun of a list ("brass bands, crosswords, moaning")."""
-    words = re.sub(r"^(?:a bit of|a little|some) ", "", words, flags=re.I)
-    parts = words.split()
-    plain = len(parts) <= 2 and all(part.isalpha() for part in parts) and answers.is_fragment(words)
-    return plain and grammar.bare(parts[0]) not in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | {
-        "no",
-        "not",
-    }
-
-
-def _own_label(frame: questions.Frame, talk: Discourse) -> str:
-    if not frame.label:
-        return ""
-    return statements.finish(re.sub(r"^(?:the|a|an) ", "my ", frame.label), talk)
-
-
 def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discourse) -> str | None:
     """Fragments between commas go into the questions' gaps, in order; clauses are left to be read as such."""
     left: list[str] = []
-    shared: questions.Frame | None = None
     for piece in sentences.split_clauses(text):
         words = filters.strip_openers(piece.text)
-        if shared and not frames and piece.joint in {",", ", and", "and"} and _list_member(words):
-            talk.drafts.extend(answers.fill(words, [shared], talk, (at,)))
-            continue
-        wanted = {"what", "where"}
-        shared = (
-            next((frame for frame in frames if frame.has_gap and frame.wants in wanted), None) if not left else None
-        )
-        if (answers.is_fragment(words) or answers.names_who(words)) and not filters.is_request(words):
+        if answers.is_fragment(words) and not filters.is_request(words):
             drafts = answers.fill(words, frames, talk, (at,))
             if drafts:
                 talk.drafts.extend(drafts)
@@ -212,11 +183,3 @@ def hear(talk: Discourse) -> None:
     talk.own = True
     for said in sentences.split_sentences(talk.assistant[-800:]):
         coreference.note_people(questions.swap(said.text), talk)
-    match = re.search(
-        r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?|$)|"
-        r"\b(?:your) ((?:[\w'-]+ ){0,2}?[\w'-]+)[?.]",
-        talk.assistant,
-    )
-    last = grammar.bare((match.group(1) or match.group(2)).split()[-1]) if match else ""
-    if match and not talk.topic and (last not in grammar.bases() or last in lexicon.words("nounish.txt")):
-        talk.topic = talk.thing = f"{talk.who}'s {match.group(1) or match.group(2)}"
