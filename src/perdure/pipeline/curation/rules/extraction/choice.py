@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 
 from perdure.pipeline.curation.rules.extraction import (
     cleaning,
@@ -25,7 +26,7 @@ from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.worth import Judge
 from perdure.pipeline.curation.rules.slots import read_slots
-from perdure.pipeline.lexicon import word_set
+from perdure.pipeline.lexicon import word_set, words
 
 FACT = 0.5
 """Probability from which a rule's fact is kept."""
@@ -138,7 +139,26 @@ def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
     if not _topic(source.said.text) <= worth.topic(draft.text):
         return False
     slots = read_slots(draft.text)
+    if slots is not None and slots.attribute == "have":  # a pet, a child: other things come and go
+        return _living().match(draft.text.partition(" has ")[2]) is not None
     return slots is not None and slots.attribute in word_set("worth.lasting")
+
+
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})"
+_FAMILY = (
+    r"kids?|children|sons?|daughters?|boys|girls|sisters?|brothers?|siblings|grandkids|grandchildren|grandsons?|"
+    r"granddaughters?|stepsons?|stepdaughters?|stepkids|nephews?|nieces?|twins|triplets"
+)
+_MORE = r"(?: (?:of my own|called|named|and|from|at|under|over|aged|both)\b.*)?$"
+
+
+@cache
+def _living() -> re.Pattern[str]:
+    """Pets and family as one has them: "a cat called Miso", "no kids", "two grown sons"."""
+    pets = sorted((re.escape(pet) for pet in words("pets.txt")), key=len, reverse=True)
+    kinds = rf"{_FAMILY}|(?:{'|'.join(pets)})(?:e?s)?"
+    counted = rf"^(?:no (?=kids|children)|{_COUNT} )(?:[\w'-]+ ){{0,4}}?"
+    return re.compile(rf"{counted}(?:{kinds})\b(?!'){_MORE}", re.I)
 
 
 def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge) -> list[Draft]:
