@@ -139,8 +139,8 @@ def load_filter(value: object) -> Filter:
 
 
 def _loaded(value: object, depth: int) -> Filter:
-    # An object with several keys is an AND that the expression's own depth does not count.
-    if depth > 2 * MAX_DEPTH + 2 or not isinstance(value, Mapping):
+    # A level of an expression makes up to three here: its keys' AND, that of the list of a NOT, and each NOT.
+    if depth > 3 * (MAX_DEPTH + 1) or not isinstance(value, Mapping):
         raise FilterError(f"a stored filter must be an object, not {shown(value)}", field="filters", value=None)
     if "NOT" in value:
         return Not(_loaded(value["NOT"], depth + 1))

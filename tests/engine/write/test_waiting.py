@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from perdure import Memory
+from perdure.domain.errors import FilterError
 from perdure.domain.event import AddResult
+from perdure.domain.filter import MAX_DEPTH, Filter, dump_filter, load_filter, parse_filter
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
@@ -25,6 +28,7 @@ from tests.backends.ledgers.test_migrations import migrate
 from tests.backends.wire.openai import KEY, OpenAIWire, failure
 from tests.backends.wire.server import Heard, Reply
 from tests.conftest import Open
+from tests.contracts.strategies import filters
 
 ANA = {"user_id": "ana"}
 FACT = "User lives in Lisbon"
@@ -235,6 +239,21 @@ def test_messages_that_an_older_perdure_left_waiting_are_read_without_it(
     later = opened(open_memory, wire)
     assert mend(later, wire, facts(FACT))[1] == []
     assert [(item.memory, item.metadata) for item in live(later)] == [(FACT, {})]
+
+
+@given(filters())
+def test_a_filter_is_stored_and_read_as_it_was(filter: Filter) -> None:
+    assert load_filter(json.loads(json.dumps(dump_filter(filter)))) == filter
+
+
+def test_the_deepest_filter_is_stored_and_read_as_it_was() -> None:
+    deepest: Any = {"a": {"gte": 1, "lte": 2}, "b": 1}
+    for _ in range(MAX_DEPTH):
+        deepest = {"NOT": [deepest], "a": 1}
+    filter = parse_filter(deepest)
+    assert filter is not None and load_filter(dump_filter(filter)) == filter
+    with pytest.raises(FilterError, match="32 levels"):
+        parse_filter({"NOT": [deepest]})
 
 
 @pytest.mark.parametrize(
