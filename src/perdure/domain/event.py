@@ -158,6 +158,8 @@ class Episode:
     """Hidden by a spoken "forget that"; `undo` shows it again."""
     pending: bool = False
     """Not extracted yet because the curator failed; `doctor --repair` extracts it."""
+    brought: dict[str, Any] = field(default_factory=dict)
+    """JSON of what the call brought for the facts of this message; a ledger keeps it as long as the message waits."""
 
     def as_message(self) -> dict[str, Any]:
         """Return the message as a caller would pass it, with the id of the episode."""

@@ -119,6 +119,46 @@ def parse_filter(expression: Filter | Mapping[str, Any] | None) -> Filter | None
     return _parse(expression, 0)
 
 
+def dump_filter(filter: Filter) -> dict[str, Any]:
+    """Return the filter as JSON, from which `load_filter` makes an equal one."""
+    if isinstance(filter, Condition):
+        value = [_dumped(each) for each in filter.value] if isinstance(filter.value, tuple) else _dumped(filter.value)
+        return {"field": filter.field, "operator": filter.operator, "value": value}
+    if isinstance(filter, Not):
+        return {"NOT": dump_filter(filter.part)}
+    return {"AND" if isinstance(filter, And) else "OR": [dump_filter(part) for part in filter.parts]}
+
+
+def _dumped(scalar: Scalar) -> Any:
+    return {"moment": scalar.text} if isinstance(scalar, Moment) else scalar
+
+
+def load_filter(value: object) -> Filter:
+    """Return the filter of what `dump_filter` returned; FilterError for anything else."""
+    return _loaded(value, 0)
+
+
+def _loaded(value: object, depth: int) -> Filter:
+    # A level of an expression makes up to three here: its keys' AND, that of the list of a NOT, and each NOT.
+    if depth > 3 * (MAX_DEPTH + 1) or not isinstance(value, Mapping):
+        raise FilterError(f"a stored filter must be an object, not {shown(value)}", field="filters", value=None)
+    if "NOT" in value:
+        return Not(_loaded(value["NOT"], depth + 1))
+    for word in ("AND", "OR"):
+        if isinstance(parts := value.get(word), list):
+            loaded = tuple(_loaded(part, depth + 1) for part in parts)
+            return And(loaded) if word == "AND" else Or(loaded)
+    operand = value.get("value")
+    operand = [_moment_or(each) for each in operand] if isinstance(operand, list) else _moment_or(operand)
+    return _condition(value.get("field"), value.get("operator"), operand)
+
+
+def _moment_or(operand: object) -> object:
+    text = operand.get("moment") if isinstance(operand, Mapping) else None
+    moment = read_moment(text) if isinstance(text, str) else None
+    return operand if moment is None else Moment(iso(moment))
+
+
 def _parse(expression: object, depth: int) -> Filter:
     if depth > MAX_DEPTH:
         raise FilterError(f"filters may be nested {MAX_DEPTH} levels deep", field="filters", value=None)

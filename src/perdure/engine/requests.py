@@ -7,14 +7,14 @@ imports this module, not the other way round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError, NotFoundError
-from perdure.domain.filter import parse_filter
+from perdure.domain.filter import dump_filter, load_filter, parse_filter
 from perdure.domain.memory import NOTES, check_metadata, read_id
 from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
@@ -261,6 +261,47 @@ def read_addition(
         type=None if type is None else read_text(type, "type"),
         expires_at=None if expires_at is None else iso(parse_moment(expires_at, "expires_at")),
         idempotency_key=None if idempotency_key is None else read_text(idempotency_key, "idempotency_key"),
+    )
+
+
+def brought_by(addition: Addition, message: Message, *, forged: bool) -> dict[str, Any]:
+    """Return as JSON what an addition brings for the facts of one of its messages; `read_brought` reads it."""
+    moment = message.timestamp or addition.timestamp
+    given = {
+        "metadata": addition.metadata,
+        "filters": None if addition.filters is None else dump_filter(addition.filters),
+        "prompt": addition.prompt,
+        "timestamp": None if moment is None else iso(moment),
+        "type": addition.type,
+        "expires_at": addition.expires_at,
+        "forged": forged,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def shared_of(brought: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of what was brought that the messages of one call share."""
+    return {name: value for name, value in brought.items() if name not in ("timestamp", "forged")}
+
+
+def read_brought(brought: Mapping[str, Any], scope: Scope) -> Addition:
+    """Return the addition, without its messages, that brought this; InvalidInputError if none could have."""
+    read_flag(brought.get("forged", False), "forged")
+    filters = brought.get("filters")
+    return replace(
+        read_addition(
+            (),
+            scope,
+            metadata=brought.get("metadata"),
+            filters=None,
+            prompt=brought.get("prompt"),
+            infer=True,
+            timestamp=brought.get("timestamp"),
+            type=brought.get("type"),
+            expires_at=brought.get("expires_at"),
+            idempotency_key=None,
+        ),
+        filters=None if filters is None else load_filter(filters),
     )
 
 

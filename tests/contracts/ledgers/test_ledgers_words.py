@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from perdure.backends.ledgers.base import Ledger, Remembered
+from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import new_id
 from perdure.domain.scope import Scope
@@ -24,6 +27,8 @@ from tests.contracts.ledgers.ledger_worker import (
     settle,
     update,
 )
+from tests.contracts.ledgers.test_ledger_desk_upgrade import at_version
+from tests.contracts.ledgers.test_ledger_sessions_upgrade import to_version
 
 pytestmark = pytest.mark.covers("U4")
 
@@ -56,6 +61,7 @@ async def test_an_episode_comes_back_as_it_was(place: Place) -> None:
         position=3,
         hidden=True,
         pending=True,
+        brought={"metadata": {"Łódź": [1, None, "\x00"]}, "type": "episodic"},
         scope=Scope("u", "a", "r", "p", "t", "ro", "w"),
     )
     async with place.opened() as ledger:
@@ -64,6 +70,43 @@ async def test_an_episode_comes_back_as_it_was(place: Place) -> None:
         changed = episode("other words", id="e")
         assert await ledger.insert_episodes([changed, episode(id="new"), episode(id="new")]) == 1
         assert await ledger.get_episodes(["e"]) == [whole], "an id that is known stays as it is"
+
+
+@awaited
+async def test_what_was_brought_is_kept_as_long_as_its_message_waits(place: Place) -> None:
+    brought = {"metadata": {"project": "apollo"}}
+    async with place.opened() as ledger:
+        waits, read = (episode(id=id, pending=True, brought=brought) for id in ("waits", "read"))
+        settled = episode(id="settled", brought=brought)
+        await ledger.write([entry(add(), "b")], [waits, read, settled])
+        await ledger.applied("b")
+        assert await ledger.pending_episodes(USER) == [waits, read]
+        await ledger.mark_extracted(["read"])
+        assert [item.brought for item in await ledger.get_episodes(["waits", "read", "settled"])] == [brought, {}, {}]
+        await ledger.hide_episodes(["waits"])
+        await ledger.hide_episodes(["waits"], False)
+        assert (await ledger.list_episodes(USER)).episodes[0].brought == brought
+        assert await ledger.check() == []
+        assert (await ledger.erase([], ["waits"]))["episodes"] == 1
+        assert await ledger.get_episodes(["waits"]) == []
+
+
+@awaited
+async def test_a_ledger_of_0005_is_upgraded_on_opening_and_its_messages_go_on_waiting(place: Place) -> None:
+    ledger = place.handle()
+    await ledger.open()
+    waits = episode(id="waits", pending=True)
+    await ledger.insert_episodes([waits, episode(id="read")])
+    await ledger.close()
+    await asyncio.to_thread(to_version, ledger, "downgrade", "0005")
+    await ledger.open()
+    assert await at_version(ledger) == (HEAD, {*metadata.tables, "alembic_version"})
+    assert await ledger.pending_episodes(USER) == [waits]
+    later = episode(id="later", pending=True, brought={"type": "episodic"})
+    await ledger.insert_episodes([later])
+    assert await ledger.pending_episodes(USER) == [waits, later]
+    assert await ledger.check() == []
+    await ledger.close()
 
 
 @awaited

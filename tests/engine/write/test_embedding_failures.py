@@ -49,13 +49,14 @@ def mend(memory: Memory) -> list[str]:
 def test_messages_of_a_fact_that_was_not_embedded_are_read_again(open_memory: Open, way: str) -> None:
     with Moody(way) as wire:
         memory = open_with(open_memory, wire)
-        result = memory.add("I like tea. I was born in Oslo.", **ANA)
+        result = memory.add("I like tea. I was born in Oslo.", metadata={"project": "apollo"}, **ANA)
         assert any("tea" in warning for warning in result.warnings)
         assert texts(memory) == (["User was born in Oslo"] if way == "server" else [])
         assert mend(memory) != [], "the embedder still fails, and the messages go on waiting"
         wire.word = None
         assert mend(memory) == []
         assert texts(memory) == ["User likes tea", "User was born in Oslo"]
+        assert all(item.metadata == {"project": "apollo"} for item in memory.get_all(**ANA).results)
         heard = len(wire.heard)
         assert mend(memory) == [] and len(wire.heard) == heard
 

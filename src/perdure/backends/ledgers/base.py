@@ -279,7 +279,7 @@ class Ledger(ABC):
 
     @abstractmethod
     async def mark_extracted(self, ids: Sequence[str]) -> None:
-        """Mark episodes as extracted."""
+        """Mark episodes as extracted, and drop what was brought for their facts."""
 
     @abstractmethod
     async def hide_episodes(self, ids: Sequence[str], hidden: bool = True) -> None:

@@ -32,7 +32,16 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import kind_of, shown
 from perdure.engine.core.embedding import without_derived
 from perdure.engine.core.rows import check_item
-from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text, read_texts
+from perdure.engine.requests import (
+    Addition,
+    invalid,
+    read_addition,
+    read_brought,
+    read_flag,
+    read_share,
+    read_text,
+    read_texts,
+)
 
 FORMAT = 1  # the format version that this perdure writes; it rejects a higher one
 ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
@@ -282,7 +291,16 @@ def _read_episode(value: dict[str, Any]) -> Episode:
         scope=_scope_of(value).given(),
         hidden=read_flag(value.get("hidden", False), "hidden"),
         pending=read_flag(value.get("pending", False), "pending"),
+        brought=_read_brought(value),
     )
+
+
+def _read_brought(value: dict[str, Any]) -> dict[str, Any]:
+    brought = value.get("brought", {})
+    if not isinstance(brought, dict):
+        raise invalid("brought", "an object", brought)
+    read_brought(brought, _scope_of(value))
+    return brought
 
 
 def _read_said(value: dict[str, Any], text: str, default: Scope) -> ConversationLine:
@@ -412,7 +430,7 @@ def event_line(record: HistoryRecord, change: Change | None) -> str:
 def episode_line(episode: Episode) -> str:
     """Write a message."""
     fields = {name: value for name in EPISODE if (value := getattr(episode, name)) is not None}
-    fields |= {name: True for name in ("hidden", "pending") if getattr(episode, name)}
+    fields |= {name: value for name in ("hidden", "pending", "brought") if (value := getattr(episode, name))}
     return _line({"record": "episode"}, {**fields, **episode.scope})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial, wraps
+from itertools import groupby
 from typing import Any, ParamSpec
 
 from perdure.backends.blocking import run_blocking
@@ -26,7 +27,7 @@ from perdure.engine.core.batch import hide_messages
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION, told_in_words
 from perdure.engine.read.profile import unnoted
-from perdure.engine.requests import Addition
+from perdure.engine.requests import Addition, brought_by, read_brought, shared_of
 from perdure.engine.write.change_set import (
     LLM_NEIGHBOURS,
     RULES_NEIGHBOURS,
@@ -38,8 +39,8 @@ from perdure.engine.write.change_set import (
 )
 from perdure.engine.write.curator import Reading, ReadRequest
 from perdure.engine.write.provenance import (
-    INLINE_CHARACTERS,
     explicit_fact,
+    suspected,
     with_provenance,
     without_echoes,
     without_memory_blocks,
@@ -47,7 +48,7 @@ from perdure.engine.write.provenance import (
 from perdure.pipeline.curation.chat import decide_by_bands
 from perdure.pipeline.curation.rules.reconciliation import same_matter
 from perdure.pipeline.curation.rules.slots import read_slots
-from perdure.pipeline.quarantine import INSTRUCTION, origin_of, suspect
+from perdure.pipeline.quarantine import INSTRUCTION, origin_of
 
 # Dates of messages. A date in the future counts as now, so that later messages can replace the fact.
 
@@ -124,7 +125,7 @@ class WritePath:
         now = addition.timestamp or clock
         moments = [message.timestamp or now for message in messages]
         ahead = dated_ahead(addition.timestamp, messages, clock)
-        episodes = self._episodes(messages, [min(moment, clock) for moment in moments], addition.scope)
+        episodes = self._episodes(addition, messages, [min(moment, clock) for moment in moments], forged)
         if not addition.infer:
             result = await self._store_as_said(addition, messages, moments, episodes, forged)
             return replace(result, warnings=[*ahead, *result.warnings])
@@ -207,31 +208,54 @@ class WritePath:
     @guarded
     @counted
     async def extract_pending(self, episodes: Sequence[Episode], scope: Scope, *, actor: str = "repair") -> AddResult:
-        """Extract facts from stored messages that wait for it, in one call: extraction had failed, or was put off."""
-        messages = [
-            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
-        ]
+        """Extract facts from stored messages that wait for it: extraction had failed, or was put off.
+
+        Messages whose calls brought the same for their facts are read in one call, as their own calls would have been.
+        """
+        alike = groupby(episodes, lambda episode: shared_of(episode.brought))
+        done = [await self._extract(list(some), scope, actor) for _, some in alike]
+        return AddResult(
+            [event for each in done for event in each.results],
+            [warning for each in done for warning in each.warnings],
+            self._kernel.bare,
+            notes=sum(each.notes for each in done),
+            waiting=sum(each.waiting for each in done),
+        )
+
+    async def _extract(self, episodes: Sequence[Episode], scope: Scope, actor: str) -> AddResult:
+        brought = read_brought(episodes[0].brought, scope)
+        messages = _messages(episodes)
+        forged = {place for place, episode in enumerate(episodes) if episode.brought.get("forged")}
         now = self._kernel.clock.now()
         moments = [message.timestamp or now for message in messages]
         messages = await without_echoes(self._kernel, messages, scope)
         request = ReadRequest(
             messages=messages,
             now=max(moments, default=now),
+            prompt=brought.prompt,
             answers=self._kernel.answers(scope),
             whole=True,
-            reference=partial(self._reference, scope, None, messages),
+            reference=partial(self._reference, scope, brought.filters, messages),
         )
         reading = await self._kernel.curator.read(request)
         if reading.unread:
             return AddResult([], reading.warnings, waiting=len(episodes))
         sourced = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
-            for fact in await with_provenance(self._kernel, messages, unnoted(messages, reading.facts), scope)
+            for fact in await with_provenance(self._kernel, messages, unnoted(messages, reading.facts), scope, forged)
         ]
-        endings = await self._endings(reading, messages, episodes, scope, now=now)
-        context, ids = FactContext(scope=scope, metadata={}, actor=actor), [episode.id for episode in episodes]
+        endings = await self._endings(reading, messages, episodes, scope, now=now, forged=forged)
+        context = FactContext(
+            scope=scope,
+            metadata=brought.metadata,
+            actor=actor,
+            type=brought.type,
+            expires_at=brought.expires_at,
+            dates=frozenset(each.brought["timestamp"] for each in episodes if "timestamp" in each.brought),
+        )
+        ids = [episode.id for episode in episodes]
         return await self._reconcile(
-            sourced, context, None, endings=endings, pending=ids, read=ids, warnings=reading.warnings
+            sourced, context, brought.filters, endings=endings, pending=ids, read=ids, warnings=reading.warnings
         )
 
     async def _endings(
@@ -279,7 +303,7 @@ class WritePath:
         forged: set[int],
     ) -> AddResult:
         embedded = await self._kernel.embedding.texts([message.content for message in messages])
-        suspected = await _suspected(messages)
+        reasons = await suspected(messages)
         dates = given_dates(addition.timestamp, addition.messages)
         changes: list[Change] = []
         vectors: dict[str, Vector | None] = {}
@@ -306,7 +330,7 @@ class WritePath:
                 type=addition.type or "semantic",
                 metadata=dict(addition.metadata),
                 origin=origin_of(message.role),
-                quarantined=suspected[position] or (INSTRUCTION if position in forged else None),
+                quarantined=reasons[position] or (INSTRUCTION if position in forged else None),
                 sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
                 expires_at=addition.expires_at,
                 lineage_id=id if self._kernel.config.updates == "supersede" else None,
@@ -523,7 +547,9 @@ class WritePath:
         standing = {episode.id for episode in await ledger.get_episodes(list(ids)) if not episode.hidden}
         return standing.issuperset(ids)
 
-    def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
+    def _episodes(
+        self, addition: Addition, messages: list[Message], moments: list[datetime], forged: Collection[int]
+    ) -> list[Episode]:
         add_id, ids = new_id(), new_ids(len(messages))
         return [
             Episode(
@@ -536,26 +562,22 @@ class WritePath:
                 message_id=message.id,
                 told_at=iso(moments[position]),
                 created_at=self._kernel.clock.tick(),
-                scope=scope.given(),
+                scope=addition.scope.given(),
+                brought=brought_by(addition, message, forged=position in forged),
             )
             for position, message in enumerate(messages)
         ]
 
     async def _context(self, scope: Scope, moment: datetime) -> list[Message]:
-        episodes = await self._kernel.recent_episodes(scope, CONTEXT_MESSAGES, before=iso(moment))
-        return [
-            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
-        ]
+        return _messages(await self._kernel.recent_episodes(scope, CONTEXT_MESSAGES, before=iso(moment)))
 
 
-async def _suspected(messages: Sequence[Message]) -> list[str | None]:
-    """Return for each message why it is kept out of prompts, or None; long ones are checked in a thread."""
-
-    def look() -> list[str | None]:
-        return [suspect(message.content, message.role) for message in messages]
-
-    short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
-    return look() if short else await run_blocking(look)
+def _messages(episodes: Sequence[Episode]) -> list[Message]:
+    """Return the messages as they were said, each with the time that was given with it, if that is known."""
+    return [
+        Message(each.role, each.content, each.name, read_moment(each.brought.get("timestamp") or each.told_at))
+        for each in episodes
+    ]
 
 
 def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:

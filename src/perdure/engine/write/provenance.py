@@ -111,6 +111,16 @@ def marked_fact(fact: Fact, hearing: Hearing) -> Fact:
     return replace(fact, origin=provenance.origin, quarantined=provenance.quarantined)
 
 
+async def suspected(messages: Sequence[Message]) -> list[str | None]:
+    """Return for each message why it is kept out of prompts, or None; long ones are checked in a thread."""
+
+    def look() -> list[str | None]:
+        return [suspect(message.content, message.role) for message in messages]
+
+    short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
+    return look() if short else await run_blocking(look)
+
+
 def explicit_fact(fact: Fact) -> Fact:
     """Return a fact that a caller states: trusted, unless it is an order to a model."""
     return fact if fact.quarantined is not None else replace(fact, quarantined=suspect(fact.text, None))

@@ -212,7 +212,7 @@ def damaged(error: BaseException | None) -> bool:
 _WORDS = {
     "memory_history": ("old_value", "new_value", "reason", "change"),
     "journal": ("change", "vector", "keep_vector"),
-    "episodes": ("name", "content"),
+    "episodes": ("name", "content", "brought"),
     "idempotency": ("key", "value"),
     "responses": ("value",),
     "jobs": ("payload", "error"),

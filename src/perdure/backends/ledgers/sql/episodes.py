@@ -102,7 +102,7 @@ def pending_episodes(tx: Transaction, scope: Scope, limit: int = 1000) -> list[E
 
 @writes(Ledger.mark_extracted, durable=False)
 def mark_extracted(tx: Transaction, ids: Sequence[str]) -> None:
-    change_with(tx.connection, update(episodes).values(pending=0), episodes.c.id, ids)
+    change_with(tx.connection, update(episodes).values(pending=0, brought=None), episodes.c.id, ids)
 
 
 @writes(Ledger.hide_episodes, within=None)

@@ -123,8 +123,9 @@ episodes = sa.Table(
     *texts("told_at", "created_at"),
     *optional_texts(*SCOPE_FIELDS),
     *integers("hidden", "pending"),
-    *optional_texts("batch_id"),
+    *optional_texts("batch_id", "brought"),
 )
+"""`brought` is what a call brought for the facts of a message that waits to be read; else there is none."""
 sa.Index("idx_episodes_told_at", episodes.c.told_at, episodes.c.seq)
 sa.Index("idx_episodes_pending", episodes.c.seq, **rows_where("pending = 1"))
 sa.Index("idx_episodes_batch_id", episodes.c.batch_id, **rows_where("batch_id IS NOT NULL"))
@@ -470,6 +471,7 @@ def episode_row(episode: Episode, sequence: int, batch: str | None) -> dict[str,
         "hidden": int(episode.hidden),
         "pending": int(episode.pending),
         "batch_id": batch,
+        "brought": encode(episode.brought, "brought") if episode.pending and episode.brought else None,
     }
 
 
@@ -479,6 +481,7 @@ def episode_of(row: Row) -> Episode:
         scope={name: row[name] for name in SCOPE_FIELDS if row[name] is not None},
         hidden=bool(row["hidden"]),
         pending=bool(row["pending"]),
+        brought=decode(row["brought"]) if row["brought"] else {},
     )
 
 

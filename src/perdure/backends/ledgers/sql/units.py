@@ -196,7 +196,7 @@ def _forwarding(method: F) -> F:
     return call  # type: ignore[return-value]  # `wraps` gave it the method's signature
 
 
-HEAD = "0005"  # the newest migration: what a ledger must be at to be used
+HEAD = "0006"  # the newest migration: what a ledger must be at to be used
 SCRUB = "scrub"  # the mark that stands while erased text may still be in the bytes of the files
 SETTINGS_PREFIX = "settings:"  # what the marks of settings begin with; marks of other uses have no prefix
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -176,6 +176,7 @@ def note_scrubbed(connection: Connection, wanted: str) -> None:
 _JSON = {
     journal.c.change: "change of journal entry",
     history.c.change: "change of history record",
+    episodes.c.brought: "what was brought for the facts of message",
     jobs.c.payload: "payload of job",
     api_keys.c.walls: "walls of key",
     promotions.c.votes: "votes of promotion",
