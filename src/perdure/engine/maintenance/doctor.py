@@ -19,7 +19,7 @@ from perdure.engine.engine import Engine
 from perdure.engine.maintenance import repair as mending
 from perdure.engine.maintenance.consistency import Progress, compare
 from perdure.engine.transfer.backup_erasure import waiting_erasures
-from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
+from perdure.pipeline.curation.rules.reconciliation import contradict
 
 # Pending review: what the rules left for a person to decide; only reads, a page at a time.
 
@@ -57,7 +57,7 @@ async def pending_review(kernel: Kernel) -> PendingReview:
         (item, valid[id])
         for item in linked
         for id in item.older
-        if id in valid and of_one_attribute(item.memory, valid[id].memory)
+        if id in valid and contradict(item.memory, valid[id].memory)
     ]
     return found
 

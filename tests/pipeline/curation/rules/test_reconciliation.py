@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.pipeline.curation.rules.reconciliation import decide, of_one_attribute
+from perdure.pipeline.curation.rules.reconciliation import contradict, decide
 from tests.domain.test_nouns import item
 
 pytestmark = pytest.mark.covers("K2", "K64", "T14", "T15", "T16", "T17", "V45")
@@ -246,8 +246,8 @@ def test_any_texts_get_a_decision_twice_the_same(fact: str, near: list[tuple[str
         ("User's budget for Hawaii is $12,000", "User's budget for Hawaii is $10,000"),
     ],
 )
-def test_two_values_of_one_attribute_are_for_a_person_to_look_at(newer: str, older: str) -> None:
-    assert of_one_attribute(newer, older)
+def test_two_values_contradict_are_for_a_person_to_look_at(newer: str, older: str) -> None:
+    assert contradict(newer, older)
 
 
 @pytest.mark.parametrize(
@@ -262,4 +262,4 @@ def test_two_values_of_one_attribute_are_for_a_person_to_look_at(newer: str, old
     ],
 )
 def test_distinct_facts_that_share_a_verb_or_a_word_are_not(newer: str, older: str) -> None:
-    assert not of_one_attribute(newer, older)
+    assert not contradict(newer, older)

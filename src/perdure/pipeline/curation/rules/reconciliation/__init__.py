@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
 
-__all__ = ["decide", "of_one_attribute", "same_matter", "says_nothing_new"]
+__all__ = ["contradict", "decide", "same_matter", "says_nothing_new"]
 
 
 def decide(
@@ -35,8 +35,8 @@ def says_nothing_new(fact: Fact, memory: Neighbour) -> bool:
     return judge.says_nothing_new(fact, memory)
 
 
-def of_one_attribute(newer: str, older: str) -> bool:
-    """Whether two texts speak of one attribute of one subject; see `structure.texts_same_attribute`."""
+def contradict(newer: str, older: str) -> bool:
+    """Whether two texts give one attribute of one subject different values; see `structure.texts_contradict`."""
     from perdure.pipeline.curation.rules.reconciliation import structure
 
-    return structure.texts_same_attribute(newer, older)
+    return structure.texts_contradict(newer, older)

@@ -294,6 +294,13 @@ def _concepts(phrase: str) -> frozenset[str]:
 
 @per_text(4096)
 def texts_same_attribute(newer: str, older: str) -> bool:
+    """Whether two texts speak of one attribute of one subject, so that the newer may have replaced the older."""
+    new, old = read(newer), read(older)
+    return not different_things(new, old) and one_attribute(new, old)
+
+
+@per_text(4096)
+def texts_contradict(newer: str, older: str) -> bool:
     """Whether two texts give one attribute of one subject different values: the newer may replace the older.
 
     Nobody has to look at two statements because they share a verb or a word: what stands in both is an attribute, or
