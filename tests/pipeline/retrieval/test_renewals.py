@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perdure.pipeline.retrieval.question import ALIKE, WORTH, asks_how_things_stand, read_question, renewed_first
+from perdure.pipeline.retrieval.question import ALIKE, WORTH, asks_how_things_stand, marks_of, read_question, renewed_first
 
 OF_NOW = [
     "What is my budget?", "what's my phone number", "What are my working hours?", "  What is the deadline?",
@@ -96,6 +96,35 @@ def test_of_messages_only_the_users_own(told: tuple[bool, bool]) -> None:
 def test_a_note_and_what_is_newer_or_older_change_places(noted: tuple[bool, bool]) -> None:
     assert ordered(told=(False, False), noted=noted) == [1, 0]
     assert ordered(told=(False, False), noted=noted, cosine=ALIKE - 0.01) == [0, 1], "another matter"
+
+
+@pytest.mark.parametrize("held", [((True,), (False,)), ((False,), (True,)), ((True, False), (True, True))])
+def test_what_has_another_name_or_number_of_the_question_is_about_another_one(
+    held: tuple[tuple[bool, ...], tuple[bool, ...]],
+) -> None:
+    moments, scores, own, none = [(1.0, 0), (2.0, 1)], [1.0, 0.9], [True, True], [False, False]
+    assert renewed_first(pair_of(0.99), moments, scores, own, none, marked=np.array(held)) == [0, 1]
+    assert renewed_first(pair_of(0.99), moments, scores, own, none, marked=np.array((held[0], held[0]))) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("question", "marks"),
+    [
+        ("What is the code of locker 9?", {"9"}),
+        ("What does Mrs Patel take?", {"patel"}),
+        ("how much does anna pay?", {"anna"}),
+        ("How many goats does Rosa Berg own?", {"rosa", "berg"}),
+        ("What is my budget?", set()),
+        ("what's my rent", set()),
+        ("", set()),
+    ],
+)
+def test_names_and_numbers_are_the_marks_of_a_question(question: str, marks: set[str]) -> None:
+    assert marks_of(question) == marks
+
+
+def test_speakers_are_no_marks_because_they_tell_of_themselves_without_their_names() -> None:
+    assert read_question("What is Ann's budget for Rome?", ["Ann", "Bo"]).marks == {"rome"}
 
 
 def test_the_order_of_all_others_is_kept() -> None:
