@@ -218,7 +218,19 @@ def test_words_that_take_back_are_no_request_to_forget() -> None:
 # ------------------------------------------------------------------ two people, two things
 
 NAMES = ["Anna", "Keiko", "Mr Jones", "Mrs Patel", "Elif", "Rosa Berg", "Zoltán", "Dr Ade", "Person7", "Kim"]
-RELATIONS = ["friend", "student", "pupil", "sister", "colleague", "manager", "dentist", "dog", "client", "patient", "son"]
+RELATIONS = [
+    "friend",
+    "student",
+    "pupil",
+    "sister",
+    "colleague",
+    "manager",
+    "dentist",
+    "dog",
+    "client",
+    "patient",
+    "son",
+]
 TOLD = [
     "moved to {place}", "lives in {place}", "now lives in {place}", "works at {place}", "switched to {place}",
     "has been married since {year}", "got divorced", "is {number} years old", "weighs {number} kg",
@@ -278,6 +290,8 @@ def test_what_has_another_name_or_owner_is_another_one(fact: str, memory: str) -
         ("Anna moved to Paris", "User's friend Anna lives in Rome"),
         ("User's friend Anna Berg moved to Paris", "Anna lives in Rome"),
         ("User's manager is now Petra", "User's manager is Ingrid"),
+        ("The stall is run by Bo now", "Anna runs the stall"),
+        ("Bo took over the stall from Anna", "Anna runs the stall"),
         ("Jones moved to Paris", "Mr Jones lives in Rome"),
     ],
 )

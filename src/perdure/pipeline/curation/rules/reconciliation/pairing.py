@@ -193,7 +193,9 @@ def named_apart(new: Reading, old: Reading) -> bool:
         return one.of != two.of or _other_of_many(new, old)
     mine, theirs = new.topic_names, old.topic_names
     if mine and theirs:
-        return _differ(mine, theirs) and bool((set(new.topic) - mine) & (set(old.topic) - theirs))
+        called = new.topic[-1] in mine and old.topic[-1] in theirs  # "User's boat Zeus", and not "bugs in Bugzilla"
+        kinds_met = (set(new.topic) - mine) & (set(old.topic) - theirs)
+        return bool(kinds_met) and _differ(mine, theirs) and (called or not new.mood.changed)
     if (one.name and theirs) or (two.name and mine):
         first, second = mine | set(one.name.split()), theirs | set(two.name.split())
         return not (first & names_told(old) or second & names_told(new))
@@ -201,7 +203,9 @@ def named_apart(new: Reading, old: Reading) -> bool:
 
 
 def _takes_over(new: Reading, name: str) -> bool:
-    """Whether a fact tells of somebody in the place of the named one: "took over the stall from Anna"."""
+    """Whether a fact tells of somebody in the place of the named one, or whom a thing is with: "is kept by Bo now"."""
+    if new.doer_last and new.mood.changed:
+        return True
     given = (chunk.names for chunk in new.main if new.mood.changed or chunk.lead == "from")
     return any(names & set(name.split()) for names in given)
 
