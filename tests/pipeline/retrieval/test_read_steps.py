@@ -111,6 +111,15 @@ def test_what_was_replaced_comes_last_where_it_is_asked_how_things_stand() -> No
     assert [each.memory for each in newer_first(items, of_now=True)] == ["new", "other", "old"]
 
 
+def test_a_link_counts_for_nothing_where_one_has_a_name_or_number_of_the_question_and_the_other_has_not() -> None:
+    old, new = item(memory="Rosa owns 4 goats", score=0.9), item(memory="Clara owns 9 goats", score=0.85)
+    linked = new.with_(older=(old.id,))
+    assert newer_first([old, linked], of_now=True) == [linked, old]
+    assert newer_first([old, linked], of_now=True, marks=frozenset({"rosa"})) == [old, linked]
+    assert newer_first([old, linked], of_now=True, marks=frozenset({"9"})) == [old, linked]
+    assert newer_first([old, linked], of_now=True, marks=frozenset({"tom"})) == [linked, old], "in neither"
+
+
 def test_a_link_to_what_was_told_later_moves_nothing() -> None:
     old, new = item(memory="old", score=0.9), item(memory="new", score=0.89)
     early = new.with_(older=(old.id,), told_at="2020-01-01T00:00:00+00:00")

@@ -6,11 +6,19 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perdure.pipeline.retrieval.question import ALIKE, WORTH, asks_how_things_stand, read_question, renewed_first
+from perdure import Memory
+from perdure.pipeline.retrieval.question import (
+    ALIKE,
+    WORTH,
+    asks_how_things_stand,
+    marks_of,
+    read_question,
+    renewed_first,
+)
 
 OF_NOW = [
     "What is my budget?", "what's my phone number", "What are my working hours?", "  What is the deadline?",
@@ -48,6 +56,42 @@ def test_a_question_with_a_date_or_for_something_to_be_done_is_not_of_now(questi
     now = datetime(2026, 3, 1, tzinfo=UTC)
     assert not read_question(question, reference=now).of_now
     assert read_question("What is my budget?", reference=now).of_now
+
+
+# ------------------------------------------------------------------ what is told of two
+
+OF_NUMBERS = [
+    ("Locker {mark} code is {value}", "What is the code of locker {mark}?"),
+    ("In room {mark} the lamp costs {value} euros.", "How much is the lamp in room {mark}?"),
+    ("Bus {mark} leaves at {value}", "When does bus {mark} leave?"),
+]
+OF_NAMES = [
+    ("I met {mark}, she owns {value} goats", "How many goats does {mark} own?"),
+    ("On stop 4 I saw {mark} who takes {value} mg of statins.", "What does {mark} take?"),
+    ("My friend {mark} collects stamps since {value}.", "Since when does {mark} collect stamps?"),
+]
+VALUES = st.integers(11, 28)
+NUMBERED = st.tuples(
+    st.sampled_from(OF_NUMBERS), st.lists(st.integers(30, 99).map(str), min_size=2, max_size=3, unique=True)
+)
+NAMED = st.tuples(
+    st.sampled_from(OF_NAMES),
+    st.lists(st.sampled_from(["Rosa", "Clara", "Mrs Patel", "Keiko", "Elif"]), min_size=2, max_size=3, unique=True),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(drawn=NUMBERED | NAMED, value=VALUES)
+def test_a_search_finds_first_what_has_the_name_or_number_of_the_question(
+    drawn: tuple[tuple[str, str], list[str]], value: int
+) -> None:
+    (told, asked), marks = drawn
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        for place, mark in enumerate(marks):
+            memory.add(told.format(mark=mark, value=value + place), user_id="ana")
+        for mark in marks:
+            first = memory.search(asked.format(mark=mark), user_id="ana").results[0].memory
+            assert mark in first, (asked.format(mark=mark), first)
 
 
 # ------------------------------------------------------------------ what moves
@@ -96,6 +140,35 @@ def test_of_messages_only_the_users_own(told: tuple[bool, bool]) -> None:
 def test_a_note_and_what_is_newer_or_older_change_places(noted: tuple[bool, bool]) -> None:
     assert ordered(told=(False, False), noted=noted) == [1, 0]
     assert ordered(told=(False, False), noted=noted, cosine=ALIKE - 0.01) == [0, 1], "another matter"
+
+
+@pytest.mark.parametrize("held", [((True,), (False,)), ((False,), (True,)), ((True, False), (True, True))])
+def test_what_has_another_name_or_number_of_the_question_is_about_another_one(
+    held: tuple[tuple[bool, ...], tuple[bool, ...]],
+) -> None:
+    moments, scores, own, none = [(1.0, 0), (2.0, 1)], [1.0, 0.9], [True, True], [False, False]
+    assert renewed_first(pair_of(0.99), moments, scores, own, none, marked=np.array(held)) == [0, 1]
+    assert renewed_first(pair_of(0.99), moments, scores, own, none, marked=np.array((held[0], held[0]))) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("question", "marks"),
+    [
+        ("What is the code of locker 9?", {"9"}),
+        ("What does Mrs Patel take?", {"patel"}),
+        ("how much does anna pay?", {"anna"}),
+        ("How many goats does Rosa Berg own?", {"rosa", "berg"}),
+        ("What is my budget?", set()),
+        ("what's my rent", set()),
+        ("", set()),
+    ],
+)
+def test_names_and_numbers_are_the_marks_of_a_question(question: str, marks: set[str]) -> None:
+    assert marks_of(question) == marks
+
+
+def test_speakers_are_no_marks_because_they_tell_of_themselves_without_their_names() -> None:
+    assert read_question("What is Ann's budget for Rome?", ["Ann", "Bo"]).marks == {"rome"}
 
 
 def test_the_order_of_all_others_is_kept() -> None:

@@ -28,6 +28,7 @@ from perdure.engine.requests import Query
 from perdure.pipeline.prompting.context_block import quote, render_context
 from perdure.pipeline.prompting.quoting import fingerprint
 from perdure.pipeline.retrieval.fusion import adaptive_threshold
+from perdure.pipeline.retrieval.question import marks_of
 from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
 from perdure.pipeline.retrieval.rescoring import (
     adds_to,
@@ -358,7 +359,7 @@ class ReadPath:
         scopes = [query.scope] if query.also in (None, query.scope) else [query.scope, query.also]
         withins = [self._within(replace(query, scope=scope, trusted=False)) for scope in scopes]
         async with background(self._reach(query, text)) as reaching:
-            results = newer_first(await search(query, text, *withins))
+            results = newer_first(await search(query, text, *withins), marks=marks_of(text))
             if query.explain:
                 results = [item.with_(explanation=explain_similarity(item, text, query)) for item in results]
             results = await self._with_related(query, text, results, await reaching, warnings)
@@ -392,7 +393,8 @@ class ReadPath:
             nearest = items if query.rerank else items[: query.limit + self._further(query.limit)]
             worth = _worth_showing(nearest, query.threshold)
             links = await self._message_links(worth, items) if self._by_words else {}
-            ordered = newer_first(worth, of_now=found.question.of_now, links=links)
+            asking = found.question
+            ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
             if self._by_words:
                 ended = [_shown(point.payload) for point in found.past]
                 ordered = said_once(ordered, items, ended, in_prompt=query.trusted)

@@ -383,7 +383,7 @@ def rank(
     best, similarity, found = _best_units(index, fused, own, most)
     scores = fused[best]
     if question.of_now:
-        best[:AMONG] = best[_renewed(index, best[:AMONG], scores)]
+        best[:AMONG] = best[_renewed(index, question, best[:AMONG], scores)]
     owners = index.owner[best]
     evidence = Evidence(
         like, index.days[best], index.speaker[best], {number: name for name, number in index.speakers.items()}
@@ -392,11 +392,16 @@ def rank(
     return Ranked(ids, best, scores, similarity[owners], shares, evidence, found)
 
 
-def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
+def _renewed(index: ScopeIndex, question: Question, best: Rows, scores: Floats) -> list[int]:
     moments = [(float(index.days[unit]), int(unit)) for unit in best]
     own = [bool(index.cues[unit] & USER) for unit in best]
     noted = [bool(index.cues[unit] & NOTE) for unit in best]
-    return renewed_first(index.vectors[best], moments, [float(score) for score in scores[: len(best)]], own, noted)
+    owners = index.owner[best]
+    marked = np.zeros((len(best), len(question.marks)), np.bool_)
+    for column, mark in enumerate(question.marks):
+        marked[:, column] = np.isin(owners, index.owner[index.postings(mark)[0]])
+    worth = [float(score) for score in scores[: len(best)]]
+    return renewed_first(index.vectors[best], moments, worth, own, noted, marked=marked)
 
 
 def _still(index: ScopeIndex, ranking: Ranking) -> tuple[dict[str, Floats], NDArray[np.bool_], dict[str, Floats]]:

@@ -62,6 +62,13 @@ def proper_nouns(text: str) -> list[str]:
     return list(names.values())
 
 
+def asked_by_name(question: str) -> list[str]:
+    """Return the proper nouns of a question; without any capital, the words that are in no list of ordinary ones."""
+    if not question.islower():
+        return proper_nouns(question)
+    return [word.text for word in _words(question) if not _is_ordinary(word.text)]
+
+
 def named(question: str, names: Iterable[str]) -> set[str]:
     """Return those of the given names that the question contains, in their given form.
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import is_unspaced, query_words, runs
 from perdure.pipeline.lexicon import lines
-from perdure.pipeline.retrieval.features import stop_runs
-from perdure.pipeline.retrieval.names import named
+from perdure.pipeline.retrieval.features import read_unit, stop_runs
+from perdure.pipeline.retrieval.names import asked_by_name, named
 from perdure.pipeline.retrieval.time_window import Window, parse
 
 # Renewals: what the user said later of the same matter comes before what was said first, where a question asks how
@@ -47,15 +47,19 @@ def renewed_first(
     scores: Sequence[float],
     own: Sequence[bool],
     noted: Sequence[bool],
+    *,
+    marked: NDArray[np.bool_] | None = None,
 ) -> list[int]:
     """Return the places of the best memories in their new order.
 
     `vectors` are those of their best units, of length 1, shape (n, dimension); `moments` are when they were said, with
     tie-breakers; `own` marks the user's own messages, `noted` notes. Only two messages change places, or a note and
     anything else: facts were told old from new when they were written. A newer one is put before the first older one
-    that is similar enough and scores about as much.
+    that is similar enough and scores about as much. `marked` tells which names and numbers of the question (`marks_of`)
+    stand in each, shape (n, marks): with others it is about another one, however alike the two are.
     """
     likeness = vectors @ vectors.T
+    held = np.zeros((len(scores), 0), np.bool_) if marked is None else marked
     order: list[int] = []
     for newer in range(len(scores)):
         place = len(order)
@@ -65,11 +69,18 @@ def renewed_first(
                 and moments[newer] > moments[older]
                 and scores[newer] >= WORTH * scores[older]
                 and likeness[newer, older] > ALIKE
+                and (held[newer] == held[older]).all()
             ):
                 place = position
                 break
         order.insert(place, newer)
     return order
+
+
+def marks_of(question: str) -> frozenset[str]:
+    """Return the stems of the names and numbers in a question, by which one of two that are alike may be meant."""
+    numbers = (run for run in runs(question) if any(character.isdigit() for character in run))
+    return frozenset(read_unit(" ".join((*asked_by_name(question), *numbers))).stems)
 
 
 @cache
@@ -93,6 +104,7 @@ class Question:
     words: tuple[str, ...]  # topic words of spaced scripts, as they stand in lower case
     pairs: tuple[str, ...]  # pairs of characters of unspaced scripts
     named: frozenset[str]  # speakers of the scope that the question names, folded
+    marks: frozenset[str]  # names and numbers in it, as stems, without those of speakers (`marks_of`)
     window: Window | None  # the time that it asks about
     of_now: bool  # whether it asks how something stands now
     wants_doing: bool  # whether it asks for something to be done or explained, where standing instructions count
@@ -130,6 +142,7 @@ def read_question(
         words=tuple(dict.fromkeys(run for run in kept if not is_unspaced(run))),
         pairs=tuple(stem for stem, word in stems.items() if is_unspaced(word)),
         named=names,
+        marks=marks_of(bare),
         window=asked,
         of_now=not looks_back and not doing and asks_how_things_stand(text),
         wants_doing=doing,

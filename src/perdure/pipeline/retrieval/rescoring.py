@@ -168,15 +168,22 @@ Links = Mapping[str, Collection[str]]
 """For ids of memories, the ids of those that they may have replaced."""
 
 
-def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False, links: Links | None = None) -> list[MemoryItem]:
+def newer_first(
+    items: Sequence[MemoryItem],
+    *,
+    of_now: bool = False,
+    links: Links | None = None,
+    marks: frozenset[str] = frozenset(),
+) -> list[MemoryItem]:
     """Return the items, best first, with newer ones before those that they may have replaced, if both answer as well.
 
     An item moves up past items that score about as much, but not past one that replaced it. Where the question asks how
     things stand (`of_now`), what was replaced comes after all that scores about as much. Items keep their scores, so
     the scores of such a pair may rise. A link counts only to an item that was not said later; circular links count as
-    none. `links` are further ones than the items' own.
+    none. `links` are further ones than the items' own. Of two items one of which has a name or number of the question
+    (`marks`, as stems) that the other lacks, neither replaced the other.
     """
-    older = _links(items, links or {})
+    older = _links(items, links or {}, marks)
     if not older:
         return list(items)
     ordered: list[MemoryItem] = []
@@ -194,7 +201,7 @@ def newer_first(items: Sequence[MemoryItem], *, of_now: bool = False, links: Lin
     return ordered
 
 
-def _links(items: Sequence[MemoryItem], further: Links) -> dict[str, frozenset[str]]:
+def _links(items: Sequence[MemoryItem], further: Links, marks: frozenset[str]) -> dict[str, frozenset[str]]:
     """Return the ids that each item precedes, by direct or indirect links, without circles."""
     here = {item.id: item for item in items}
     direct: dict[str, set[str]] = {}
@@ -202,6 +209,8 @@ def _links(items: Sequence[MemoryItem], further: Links) -> dict[str, frozenset[s
         for id in (*item.older, *further.get(item.id, ())):
             other = here.get(id)
             if other is None or other is item or item.told_at < other.told_at:
+                continue
+            if marks and topics(item.memory) & marks != topics(other.memory) & marks:
                 continue
             direct.setdefault(item.id, set()).add(id)
     reached = {id: _reached(id, direct) for id in direct}

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure import Memory
+from perdure.domain.fact import Fact, Neighbour
+from perdure.pipeline.curation.rules.reconciliation import decide
+from tests.domain.test_nouns import item
 from tests.pipeline.curation.rules.test_reconciliation import only
 
 CHANGES = {
@@ -208,3 +213,88 @@ def test_words_that_take_back_are_no_request_to_forget() -> None:
         memory.add("The closing is on 15 May.", user_id="ana")
         events = memory.add("scratch that the closing is on 22 May", user_id="ana").results
     assert [event.event for event in events] == ["UPDATE"]
+
+
+# ------------------------------------------------------------------ two people, two things
+
+NAMES = ["Anna", "Keiko", "Mr Jones", "Mrs Patel", "Elif", "Rosa Berg", "Zoltán", "Dr Ade", "Person7", "Kim"]
+RELATIONS = [
+    "friend",
+    "student",
+    "pupil",
+    "sister",
+    "colleague",
+    "manager",
+    "dentist",
+    "dog",
+    "client",
+    "patient",
+    "son",
+]
+TOLD = [
+    "moved to {place}", "lives in {place}", "now lives in {place}", "works at {place}", "switched to {place}",
+    "has been married since {year}", "got divorced", "is {number} years old", "weighs {number} kg",
+    "takes {number} mg of statins", "is a nurse", "is no longer a nurse", "collects stamps", "stopped eating meat",
+    "quit", "changed jobs", "'s car is red", "'s birthday is on {number} May",
+]  # fmt: skip
+PLACES = st.sampled_from(["Paris", "Cairo", "Oslo", "Acme"])
+
+
+@st.composite
+def statements(draw: st.DrawFn, name: str, relation: str, told: str) -> str:
+    """What is told of somebody by name, with or without what they are to the user."""
+    subject = f"User's {relation} {name}" if draw(st.booleans()) else name
+    said = told.format(place=draw(PLACES), year=draw(st.integers(1960, 2020)), number=draw(st.integers(2, 28)))
+    return f"{subject}{said}" if said.startswith("'") else f"{subject} {said}"
+
+
+@given(
+    data=st.data(),
+    names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=2, unique=True),
+    relation=st.sampled_from(RELATIONS),
+    told=st.sampled_from(TOLD),
+    other=st.none() | st.sampled_from(TOLD),
+    similarity=st.none() | st.floats(0.3, 0.99),
+)
+def test_two_named_people_never_retire_one_another(
+    data: st.DataObject, names: list[str], relation: str, told: str, other: str | None, similarity: float | None
+) -> None:
+    older = data.draw(statements(names[0], relation, told))
+    newer = data.draw(statements(names[1], relation, other or told))
+    (decision,) = decide(Fact(text=newer), [Neighbour(item=item(id="m1", memory=older), similarity=similarity)])
+    assert (decision.event, decision.links) == ("ADD", ()), (older, newer)
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User's dog Bella weighs 9 kg", "User's dog Rex weighs 12 kg"),
+        ("User's trip to Porto is in June", "User's trip to Lisbon is in May"),
+        ("User met Rosa who owns 12 goats", "User met Clara who owns 11 goats"),
+        ("User has a friend called Keiko", "User has a friend called Anna"),
+        ("Bob's sister moved to Rome", "Anna's sister moved to Oslo"),
+        ("Anna moved to Rome", "User lives in Oslo"),
+        ("User's neighbour moved to Rome", "User lives in Oslo"),
+        ("User's friend Anna is a nurse", "User's friend is Keiko"),
+    ],
+)
+def test_what_has_another_name_or_owner_is_another_one(fact: str, memory: str) -> None:
+    decision = only(fact, memory)
+    assert (decision.event, decision.links) == ("ADD", ())
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User's friend Anna moved to Paris", "User's friend Anna lives in Rome"),
+        ("Anna moved to Paris", "User's friend Anna lives in Rome"),
+        ("User's friend Anna Berg moved to Paris", "Anna lives in Rome"),
+        ("User's manager is now Petra", "User's manager is Ingrid"),
+        ("The stall is run by Bo now", "Anna runs the stall"),
+        ("Bo took over the stall from Anna", "Anna runs the stall"),
+        ("Jones moved to Paris", "Mr Jones lives in Rome"),
+    ],
+)
+def test_one_person_and_one_post_still_change(fact: str, memory: str) -> None:
+    decision = only(fact, memory)
+    assert (decision.event, decision.target) == ("UPDATE", "m1")

@@ -161,8 +161,7 @@ def same_party(one: Party, two: Party) -> bool:
 
 
 def _same_name(one: str, two: str) -> bool:
-    mine, theirs = set(one.split()), set(two.split())
-    return mine <= theirs or theirs <= mine
+    return not _differ(frozenset(one.split()), frozenset(two.split()))
 
 
 def _relations_agree(one: Party, two: Party) -> bool:
@@ -180,6 +179,83 @@ def _relations_agree(one: Party, two: Party) -> bool:
         return False
     left, right = concept_of(" ".join(bare_mine)), concept_of(" ".join(bare_theirs))
     return left == right or is_kind_of(left, right) or is_kind_of(right, left)
+
+
+def named_apart(new: Reading, old: Reading) -> bool:
+    """Whether both name whom, or what of one kind, they are about, and the names differ: then they are about two.
+
+    Who holds a role is said of the role: "User's manager is now Petra" is no fact about somebody else than Ingrid.
+    """
+    one, two = new.party, old.party
+    if one.name and two.name:
+        return not _same_name(one.name, two.name) and not _takes_over(new, two.name)
+    if one.kind == two.kind == "relative":
+        return one.of != two.of or _other_of_many(new, old)
+    mine, theirs = new.topic_names, old.topic_names
+    if mine and theirs:
+        called = new.topic[-1] in mine and old.topic[-1] in theirs  # "User's boat Zeus", and not "bugs in Bugzilla"
+        kinds_met = (set(new.topic) - mine) & (set(old.topic) - theirs)
+        return bool(kinds_met) and _differ(mine, theirs) and (called or not new.mood.changed)
+    if (one.name and theirs) or (two.name and mine):
+        first, second = mine | set(one.name.split()), theirs | set(two.name.split())
+        return not (first & names_told(old) or second & names_told(new))
+    return _others_met(new, old)
+
+
+def _takes_over(new: Reading, name: str) -> bool:
+    """Whether a fact tells of somebody in the place of the named one, or whom a thing is with: "is kept by Bo now"."""
+    if new.doer_last and new.mood.changed:
+        return True
+    given = (chunk.names for chunk in new.main if new.mood.changed or chunk.lead == "from")
+    return any(names & set(name.split()) for names in given)
+
+
+def _other_of_many(new: Reading, old: Reading) -> bool:
+    """Whether two relatives are told by other names, one of them beside the relation: "my friend Anna", "is Keiko"."""
+    one, two = new.party, old.party
+    mine, theirs = _name_told(new), _name_told(old)
+    if not (one.name or two.name) or not mine or not theirs or not _relations_agree(one, two):
+        return False
+    told = bool(one.name) or one.relation in fold_set("reconcile_many.txt")
+    return told and not one.relation.startswith("new ") and not _same_name(mine, theirs)
+
+
+@per_reading
+def names_told(reading: Reading) -> frozenset[str]:
+    """Every name in a statement, that of its party among them."""
+    return reading.names | set(reading.party.name.split())
+
+
+def _name_told(reading: Reading) -> str:
+    """The name of the one whom a statement is about: it stands beside the relation, or is what is said of it."""
+    told = (" ".join(slot.concepts) for slot in reading.slots if slot.attribute == "name")
+    return reading.party.name or next(told, "")
+
+
+def _others_met(new: Reading, old: Reading) -> bool:
+    """Whether the same is done with two people by name: "met Rosa who owns goats", "has a friend called Keiko"."""
+    if new.party != old.party or new.verb != old.verb or new.topic or old.topic:
+        return False
+    for one in new.main:
+        for two in old.main:
+            if one.lead != two.lead or not _differ(one.names, two.names):
+                continue
+            what = (frozenset(one.concepts) - one.names) & (frozenset(two.concepts) - two.names)
+            if any((each,) in relations() for each in what):
+                return not new.mood.changed or bool(what & concept_set("reconcile_many.txt"))
+            if not new.mood.changed and _told_who(new) and _told_who(old):
+                return True
+    return False
+
+
+def _differ(one: frozenset[str], two: frozenset[str]) -> bool:
+    """Whether there are names in both, and neither has all of the other: "Anna" may be "Anna Berg"."""
+    return bool(one and two) and not (one <= two or two <= one)
+
+
+def _told_who(reading: Reading) -> bool:
+    """Whether a clause tells of the one who is named before it: "who owns 4 goats"."""
+    return any(chunk.aside and chunk.lead == "who" for chunk in reading.chunks)
 
 
 def numbered_apart(new: Reading, old: Reading) -> bool:
@@ -380,6 +456,8 @@ def other_value(new: Reading, old: Reading) -> bool:
     """
     relation, many = new.party.relation, fold_set("reconcile_many.txt")
     named = {slot.attribute for slot in new.slots} == {"name"} and relation.removeprefix("new ") in many
+    if not parties_agree(new, old):
+        return False
     several = named or bool(set(new.topic) & concept_set("reconcile_many.txt"))
     told = new.mood.changed and not relation.startswith("new ")
     return slots_conflict(new, old) and (told or not several)

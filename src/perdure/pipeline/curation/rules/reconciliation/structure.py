@@ -17,6 +17,8 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     generic,
     heads,
     heads_held,
+    named_apart,
+    names_told,
     numbered_apart,
     other_value,
     parties_agree,
@@ -128,7 +130,7 @@ _PICTURE = Pattern(r"[\u2600-\u27bf\U0001f000-\U0001faff]")
 
 def different_things(new: Reading, old: Reading) -> bool:
     """Whether a mark tells that the two are about different things: no likeness makes the one a change of the other."""
-    if any(marks(new, old) for marks in (numbered_apart, _marked_apart, _pictured_apart, _of_another)):
+    if any(marks(new, old) for marks in (numbered_apart, named_apart, _marked_apart, _pictured_apart, _of_another)):
         return True
     mood = new.mood
     held = content(old) | set(old.topic)
@@ -485,15 +487,11 @@ def share_matter(new: Reading, old: Reading, *, any_word: bool = False) -> bool:
 
     With `any_word` by one that fits many things too ("flight", "class"). Where somebody is gone, the name is enough.
     """
-    if (new.mood.ended or signs_of(new)["sign_end"]) and _names(new) & _names(old):
+    if (new.mood.ended or signs_of(new)["sign_end"]) and names_told(new) & names_told(old):
         return True
     mine, theirs = everything(new), everything(old)
-    named = _names(new) | _names(old) | SLIGHT | {USER}
+    named = names_told(new) | names_told(old) | SLIGHT | {USER}
     return any((any_word or not generic(concept)) and covers(theirs, concept) for concept in mine - named)
-
-
-def _names(reading: Reading) -> frozenset[str]:
-    return reading.names | set(reading.party.name.split())
 
 
 def _share_a_head(new: Reading, old: Reading) -> bool:

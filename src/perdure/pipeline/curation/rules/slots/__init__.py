@@ -362,9 +362,12 @@ def read(text: str) -> Reading:
         chunks = (*predicate.chunks, Chunk("with", subject.partner, frozenset(subject.partner)))
         predicate = replace(predicate, chunks=chunks)
     reading = _assemble(rewritten.text, subject, predicate)
-    return replace(reading, turned=turn_round(reading, predicate.said))
+    doers = {concept_of(name) for name in _BY.findall(text)}
+    doer_last = not doers.isdisjoint(subject.party.name.split())
+    return replace(reading, turned=turn_round(reading, predicate.said), doer_last=doer_last)
 
 
+_BY = Pattern(r"\bby ([^\W\d_][\w'-]*)")
 _FROM_A_PLACE = Pattern(r"\bfrom (?:the |an? |User's |their )?[A-ZÀ-Þ]")
 
 

@@ -190,6 +190,8 @@ class Reading:
     qualifier: frozenset[str] = frozenset()
     """What tells the party from others of its kind: the thesis in "User's mentor for the thesis"."""
 
+    doer_last: bool = False  # said of what is done, the party behind: "the list is kept by Torvald"
+
     turned: Reading | None = None
     """The same said from the other side ("Marek sold User the tent": User bought it from Marek)."""
     known: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
