@@ -447,7 +447,7 @@ class WritePath:
     async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
         """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""
         kernel = self._kernel
-        await self._take_notes(plan, [each for each in sourced if each.fact.kind == NOTES])
+        notes = [each for each in sourced if each.fact.kind == NOTES]
         sourced = [each for each in sourced if each.fact.kind != NOTES]
         known = await plan.neighbourhood.same_text(
             text_hash(each.fact.text) for each in sourced if not each.fact.forget
@@ -476,6 +476,7 @@ class WritePath:
                 if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
                     (decisions,) = await self._judge(plan, [each], banded)
                 await plan.carry_out(each, decisions)
+        await self._take_notes(plan, notes)  # last: a request to forget takes nothing of what is told beside it
 
     async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
