@@ -282,8 +282,8 @@ def names_all(text: str, matter: str) -> bool:
 
 
 _POINTS = Pattern(
-    r"^(?:(?:but|because|since|as) )?(?:he|she|they)\b|\b(?:it|them)\b|(?<!before )(?<!after )(?<!until )\b(?:that|this|"
-    r"those|these)(?= (?:is|are|was|were|has|have|had|will|can)\b|'s\b|[,.;!?]|$)",
+    r"^(?:(?:but|because|since|as) )?(?:he|she|they)\b|\b(?:it|them)\b|(?<!before )(?<!after )(?<!until )"
+    r"\b(?:that|this|those|these)(?= (?:is|are|was|were|has|have|had|will|can)\b|'s\b|[,.;!?]|$)",
     re.I,
 )
 
