@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from perdure.domain.clock import iso, parse_moment
+from perdure.domain.clock import SKEW, iso, parse_moment
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.filter import dump_filter, load_filter, parse_filter
 from perdure.domain.memory import NOTES, check_metadata, read_id
@@ -262,6 +262,24 @@ def read_addition(
         expires_at=None if expires_at is None else iso(parse_moment(expires_at, "expires_at")),
         idempotency_key=None if idempotency_key is None else read_text(idempotency_key, "idempotency_key"),
     )
+
+
+def date_warnings(addition: Addition, messages: Sequence[Message], now: datetime) -> list[str]:
+    """Return warnings of dates that a caller may not have meant: one well in the future, an end that has passed."""
+    warnings: list[str] = []
+    given = [("timestamp", addition.timestamp)]
+    given += [(f"messages[{place}].timestamp", message.timestamp) for place, message in enumerate(messages)]
+    ahead = [(name, moment) for name, moment in given if moment is not None and moment > now + SKEW]
+    if ahead:
+        (name, moment), others = ahead[0], len(ahead) - 1
+        more = f", and so {'is' if others == 1 else 'are'} {others} more" if others else ""
+        warnings.append(
+            f"{name} {iso(moment)} is later than now{more}: what was said counts as told now, so that later news"
+            " replaces it, and as true from that date on"
+        )
+    if addition.expires_at is not None and addition.expires_at <= iso(now):
+        warnings.append(f"expires_at {addition.expires_at} has passed already: no read returns what is added")
+    return warnings
 
 
 def brought_by(addition: Addition, message: Message, *, forged: bool) -> dict[str, Any]:

@@ -109,6 +109,16 @@ def test_a_person_who_asks_to_forget_has_the_notes_forgotten_too(memory: Memory)
     assert notes(memory) == []
 
 
+@pytest.mark.parametrize("before", ["The dog is ill.", "I play the cello."])
+def test_what_is_told_beside_a_request_is_found_though_its_message_is_hidden(memory: Memory, before: str) -> None:
+    """Whether the request finds something to delete or not."""
+    memory.add(before, **ANA)
+    memory.add("Strike what I told you about the dog being ill: the vet called and she only ate a sock", **ANA)
+    found = [item.memory for item in memory.search("Who ate a sock?", **ANA).results]
+    assert "the vet called and she only ate a sock" in found
+    assert not any("Strike" in text for text in found)
+
+
 def test_a_repeated_call_says_again_what_was_noted(memory: Memory) -> None:
     first, again = (memory.add(GERMAN, **ANA, idempotency_key="one") for _ in range(2))
     assert (first.notes, again.notes) == (1, 1)

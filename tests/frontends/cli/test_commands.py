@@ -201,6 +201,27 @@ def test_undoing_what_another_event_built_on_is_status_1(at: Folder) -> None:
     assert "undo that one first" in ran.err
 
 
+def test_undoing_an_event_a_second_time_says_that_it_was_undone(at: Folder) -> None:
+    id = at.said("one")
+    at.ask("update", id, "two")
+    event = at.ask("history", id)["results"][-1]["id"]
+    assert len(at.ask("undo", event)["results"]) == 1
+    again = at("undo", event, "--json")
+    assert (again.status, again.json["results"]) == (0, [])
+    assert f"{event} had been undone already" in again.json["warnings"][0]
+    assert "had been undone already" in again.err
+    assert at.texts() == ["one"]
+
+
+@pytest.mark.parametrize("infer", [(), ("--no-infer",)])
+def test_an_addition_that_has_expired_already_says_so(at: Folder, infer: tuple[str, ...]) -> None:
+    asked = ("add", "I live in Lisbon.", "--user-id", "ana", "--json", *infer)
+    past = at(*asked, "--expires-at", "2020-01-01")
+    assert past.status == 0 and len(past.json["results"]) == 1
+    assert "2020-01-01" in past.json["warnings"][0] and "has passed already" in past.err
+    assert "warnings" not in at(*asked, "--expires-at", "2999-01-01").json
+
+
 def test_walls_stand_between_users_and_are_joined_with_and(at: Folder) -> None:
     at.ask("add", "one", "--no-infer", "--user-id", "ana", "--agent-id", "bot", "--run-id", "r")
     at.said("two")

@@ -60,6 +60,15 @@ def test_a_scope_is_exported_alone(at: Folder) -> None:
     assert body(at("export", "--user-id", "nobody")) == ""
 
 
+@pytest.mark.parametrize("command", [("export", "--output"), ("backup",)])
+def test_a_mistyped_place_is_no_new_tree_of_folders(at: Folder, tmp_path: Path, command: tuple[str, ...]) -> None:
+    ran = at(*command, str(tmp_path / "mistyped" / "one" / "file"))
+    assert ran.status == 1 and f"there is no folder {tmp_path / 'mistyped'}" in ran.err
+    assert not (tmp_path / "mistyped").exists()
+    assert at(*command, str(tmp_path / "fresh" / "file")).status == 0
+    assert (tmp_path / "fresh" / "file").is_file()
+
+
 def test_an_output_that_cannot_be_written_is_status_1_and_leaves_nothing(at: Folder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     ran = at("export", "--output", str(tmp_path / "file" / "below"))

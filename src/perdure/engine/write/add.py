@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 from perdure.backends.blocking import run_blocking
 from perdure.backends.shared.metering import metered
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.clock import SKEW, iso, read_moment
+from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import ConflictError
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
 from perdure.domain.fact import Decision, Fact, Neighbour
@@ -27,7 +27,7 @@ from perdure.engine.core.batch import hide_messages
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION, told_in_words
 from perdure.engine.read.profile import unnoted
-from perdure.engine.requests import Addition, brought_by, read_brought, shared_of
+from perdure.engine.requests import Addition, brought_by, date_warnings, read_brought, shared_of
 from perdure.engine.write.change_set import (
     LLM_NEIGHBOURS,
     RULES_NEIGHBOURS,
@@ -50,28 +50,13 @@ from perdure.pipeline.curation.rules.reconciliation import same_matter
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of
 
-# Dates of messages. A date in the future counts as now, so that later messages can replace the fact.
+# Dates of messages.
 
 
 def given_dates(timestamp: datetime | None, messages: Sequence[Message]) -> frozenset[str]:
     """Return the times given with an addition: its own and its messages'."""
     given = (timestamp, *(message.timestamp for message in messages))
     return frozenset(iso(each) for each in given if each is not None)
-
-
-def dated_ahead(timestamp: datetime | None, messages: Sequence[Message], now: datetime) -> list[str]:
-    """Return a warning if a call's date or a message's is further in the future than clocks differ."""
-    given = [("timestamp", timestamp)]
-    given += [(f"messages[{place}].timestamp", message.timestamp) for place, message in enumerate(messages)]
-    ahead = [(name, moment) for name, moment in given if moment is not None and moment > now + SKEW]
-    if not ahead:
-        return []
-    (name, moment), others = ahead[0], len(ahead) - 1
-    more = f", and so {'is' if others == 1 else 'are'} {others} more" if others else ""
-    return [
-        f"{name} {iso(moment)} is later than now{more}: what was said counts as told now, so that later news replaces"
-        " it, and as true from that date on"
-    ]
 
 
 # Usage of language models and embedders, added to the result of every write.
@@ -124,7 +109,7 @@ class WritePath:
         clock = self._kernel.clock.moment()
         now = addition.timestamp or clock
         moments = [message.timestamp or now for message in messages]
-        ahead = dated_ahead(addition.timestamp, messages, clock)
+        ahead = date_warnings(addition, messages, clock)
         episodes = self._episodes(addition, messages, [min(moment, clock) for moment in moments], forged)
         if not addition.infer:
             result = await self._store_as_said(addition, messages, moments, episodes, forged)
@@ -447,7 +432,7 @@ class WritePath:
     async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
         """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""
         kernel = self._kernel
-        await self._take_notes(plan, [each for each in sourced if each.fact.kind == NOTES])
+        notes = [each for each in sourced if each.fact.kind == NOTES]
         sourced = [each for each in sourced if each.fact.kind != NOTES]
         known = await plan.neighbourhood.same_text(
             text_hash(each.fact.text) for each in sourced if not each.fact.forget
@@ -476,6 +461,7 @@ class WritePath:
                 if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
                     (decisions,) = await self._judge(plan, [each], banded)
                 await plan.carry_out(each, decisions)
+        await self._take_notes(plan, notes)  # last: a request to forget takes nothing of what is told beside it
 
     async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS

@@ -134,9 +134,9 @@ class Revise:
     async def undo(self, event_id: str, walls: Scope = UNRESTRICTED) -> AddResult:
         """Revert one event by its inverse; ConflictError if a later event built on it.
 
-        Nothing happens if it has been reverted already. A merge is reverted whole: the merged memory goes and its
-        originals come back, those excepted that were changed since, which stay as they are. A deleted document comes
-        back with its fragments.
+        Nothing happens if it has been reverted already, and a warning says so. A merge is reverted whole: the merged
+        memory goes and its originals come back, those excepted that were changed since, which stay as they are. A
+        deleted document comes back with its fragments.
         """
         kernel = self._kernel
         item = (await kernel.event(event_id))[0].item
@@ -147,7 +147,9 @@ class Revise:
             change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
             later = await self._later(change, sequence)
             if any(record.undoes == change.id for record in later):
-                return self._result(Batch(kernel.clock))
+                return self._result(
+                    Batch(kernel.clock), f"event {event_id} had been undone already: nothing is changed"
+                )
             if later:
                 raise ConflictError(
                     f"event {event_id} cannot be undone: {await self._what_followed(later[0])}; undo that one first"
@@ -329,9 +331,9 @@ class Revise:
         point = await self._kernel.store.get(self._kernel.collection, id)
         return None if point is None or point.payload.get("state") != "live" else point
 
-    def _result(self, batch: Batch) -> AddResult:
+    def _result(self, batch: Batch, *warnings: str) -> AddResult:
         events: Sequence[MemoryEvent] = [MemoryEvent.of(change) for change in batch.changes]
-        return AddResult(list(events), bare=self._kernel.bare)
+        return AddResult(list(events), list(warnings), bare=self._kernel.bare)
 
 
 def _everything(kernel: Kernel, scope: Scope) -> And:

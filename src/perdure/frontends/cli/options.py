@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from perdure.domain.errors import PerdureError
+
 DEFAULT_FOLDER = Path("~/.memory")
 """The memory's folder unless `--path` or PERDURE_PATH is set; the engine's own default."""
 
@@ -20,6 +22,15 @@ def _chosen_folder(context: typer.Context, value: Path | None) -> Path:
 def folder(path: Path | None) -> Path:
     """Return the value of a `PathOption`, which its callback has filled in."""
     return path or DEFAULT_FOLDER
+
+
+def reachable(place: Path) -> Path:
+    """The place of a file to be written, whose folder may be missing; PerdureError if the one above is too."""
+    place = place.expanduser()
+    above = place.absolute().parent.parent
+    if not above.exists():
+        raise PerdureError(f"{place} cannot be written: there is no folder {above}")
+    return place
 
 
 def _json_object(value: str) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure.domain.fact import Fact, Neighbour
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.pipeline.curation.rules.extraction import extract
+from perdure.pipeline.curation.rules.extraction import extract, read_messages
 from perdure.pipeline.curation.rules.reconciliation import decide
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -77,6 +79,85 @@ def test_what_is_told_beside_a_request_is_kept_and_its_reason_is_not() -> None:
     assert asked == ["User's Hull address"] and len(kept) == 1 and "Elm Row" in kept[0]
     assert told("The lump was nothing. I'd like you to forget the lump.") == (["the lump"], [])
     assert told("delete my weight if I said it, and my age also")[0] == ["User's weight", "User's age"]
+
+
+@pytest.mark.parametrize(
+    ("text", "matter", "news"),
+    [
+        (
+            "Actually scratch what I said about days: they've put me back on nights from August.",
+            "days",
+            "They have put User back on nights from August",
+        ),
+        (
+            "Disregard the green thing, my favourite colour has been teal since I painted the hall.",
+            "the green",
+            "User's favourite colour has been teal since User painted the hall",
+        ),
+        ("Strike what I told you about the rent: it went up to 1020", "the rent", "The rent went up to 1020"),
+        ("Forget my number, my number is 0477 12 34 now.", "User's number", "User's number is 0477 12 34 now"),
+        (
+            "Ignore what I said about Lidl: the parcels go to the Coop on Mill Road.",
+            "Lidl",
+            "The parcels go to the Coop on Mill Road",
+        ),
+        ("forget my pin, it's private, my bike is a Kona", "User's pin", "User's bike is a Kona"),
+    ],
+)
+def test_what_holds_instead_is_kept_though_it_points_at_the_matter(text: str, matter: str, news: str) -> None:
+    assert told(text) == ([matter], [news])
+
+
+@given(
+    st.sampled_from(["Please forget the Oslo trip", "Scratch what I said about Oslo", "I take back my remark on Oslo"]),
+    st.sampled_from([", ", "; ", ": ", " - ", ". ", "! ", ", and "]),
+    st.sampled_from(["my dog is called Rex", "our caravan is in Tenby", "I play the cello on Sundays"]),
+)
+def test_a_request_ends_where_its_clause_ends(request: str, end: str, news: str) -> None:
+    asked, kept = told(request + end + news)
+    assert "Oslo" in asked[0] and any(news.rpartition(" ")[2] in fact for fact in kept)
+
+
+def noted(text: str) -> list[str]:
+    """The notes of a message of which each sentence is worth one, and no fact."""
+    judged = read_messages([Message("user", text)], now=NOW, judge=lambda model, *_: float(model == "sentence"))
+    assert any(fact.forget for fact in judged.facts) and not any(fact.text in text for fact in judged.facts)
+    return [note.text for note in judged.notes]
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        (
+            "Please forget my old number; call me on 0477 12 after 6, my husband's up before that.",
+            ["call me on 0477 12 after 6, my husband's up before that."],
+        ),
+        ("Forget the gym - they've put the fees up, again!", ["they've put the fees up, again!"]),
+        (
+            "My dentist's Dr Obi. Forget the old one. The new rooms are nicer",
+            ["My dentist's Dr Obi. The new rooms are nicer"],
+        ),
+        ("Vergiss bitte, dass ich in Köln wohne. Das Klavier war zu laut.", ["Das Klavier war zu laut."]),
+    ],
+)
+def test_what_of_the_rest_is_no_fact_is_noted_as_it_was_typed(text: str, notes: list[str]) -> None:
+    assert noted(text) == notes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please forget my PIN. It was 4471.",
+        "I live in Ghent. Forget that I live in Ghent.",
+        "My pin is 2607 - actually, delete that",
+        "forget what I told you about Tom: he was in prison in Hull",
+        "forget my salary, my wife reads this",
+        "The lump was nothing. I'd like you to forget the lump.",
+        "Vergiss bitte, dass ich in Köln wohne.",
+    ],
+)
+def test_neither_the_request_nor_its_matter_nor_its_reason_is_noted(text: str) -> None:
+    assert noted(text) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from perdure.frontends.cli.open_memory import with_engine
-from perdure.frontends.cli.options import JsonOption, PathOption, folder
+from perdure.frontends.cli.options import JsonOption, PathOption, folder, reachable
 from perdure.frontends.cli.output import note, print_json
 
 
@@ -23,9 +23,9 @@ def backup(
     """Back up the whole memory to one file: memories, versions, history, messages and vectors at one moment.
 
     Other writers wait while it runs. The file is written whole or not at all, is packed with gzip, has a checksum, and
-    only its owner can read it. forget also erases from backups that lie where backup wrote them, but not from copies
-    elsewhere. API keys and queued work are not included. A server writes a backup every upkeep.backup_hours and keeps
-    the last upkeep.backups_kept.
+    only its owner can read it. Its folder is made if it is missing, the one above is not. forget also erases from
+    backups that lie where backup wrote them, but not from copies elsewhere. API keys and queued work are not included.
+    A server writes a backup every upkeep.backup_hours and keeps the last upkeep.backups_kept.
 
     Example: perdure backup
 
@@ -33,7 +33,8 @@ def backup(
     """
     from perdure.engine.transfer.backup import backup as make  # heavy: `perdure --help` must not wait for it
 
-    report = with_engine(folder(path), lambda engine: make(engine, place))
+    chosen = None if place is None else reachable(place)
+    report = with_engine(folder(path), lambda engine: make(engine, chosen))
     if as_json:
         print_json(report.model_dump())
     else:

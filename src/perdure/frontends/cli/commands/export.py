@@ -15,7 +15,7 @@ import typer
 from perdure.domain.errors import PerdureError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.open_memory import with_engine
-from perdure.frontends.cli.options import AgentOption, PathOption, RunOption, UserOption, folder
+from perdure.frontends.cli.options import AgentOption, PathOption, RunOption, UserOption, folder, reachable
 from perdure.frontends.cli.output import advance, note, print_json, progress
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def export(
     """Write a memory as JSON Lines: memories with their earlier versions, history, and messages.
 
     Without a scope the whole memory is exported. Writers wait, so that the export shows one moment; import reads it
-    back without loss. Vectors are left out, because import makes them again. Erased text is not included.
+    back without loss. Vectors are left out, because import makes them again. Erased text is not included. The folder
+    of the file is made if it is missing, the one above it is not.
 
     Example: perdure export --output export.jsonl
 
@@ -67,7 +68,7 @@ def export(
                 file.seek(0)
                 shutil.copyfileobj(file, sys.stdout)
             return
-        report = _write_whole(output.expanduser(), lambda file: write(file, bar))
+        report = _write_whole(reachable(output), lambda file: write(file, bar))
     if as_json:
         print_json(report.model_dump())
     else:

@@ -156,20 +156,25 @@ def _choose(
     """Keep of a message's own facts what is worth it, and return its notes."""
     from perdure.pipeline.curation.rules.extraction import choice, cleaning, sentences, worth
 
-    if talk.play or any(draft.forget for draft in own):
+    if talk.play:
         return []
     content = sentences.unwrapped(sentences.without_quotations(content))
     language = cleaning.language_of(content, talk.language)
+    asked = [draft for draft in own if draft.forget]
+    mine = set(map(id, own))
+    if asked:
+        own = [draft for draft in own if not draft.forget]
+        content = choice.beside_requests(content, language, asked, talk, at=at)
     told = choice.Utterance(
         content=content,
         at=at,
         answers=answered.rstrip().endswith("?"),
         before=" ".join(answered.split()[-worth.LONGEST_BESIDE :]),
         language=language,
+        is_hidden=bool(asked),
     )
     chosen = choice.choose(told, own, talk, judge or worth.odds)
-    mine = set(map(id, own))
-    talk.drafts[:] = [*(draft for draft in talk.drafts if id(draft) not in mine), *chosen.drafts]
+    talk.drafts[:] = [*(draft for draft in talk.drafts if id(draft) not in mine), *asked, *chosen.drafts]
     return [Draft(text, (at,), "note", 0.5) for text in chosen.notes]
 
 

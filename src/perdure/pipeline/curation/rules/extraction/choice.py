@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 
+from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.extraction import (
     cleaning,
     conversation_reader,
     coreference,
     filters,
+    forget_requests,
+    forget_target,
     grammar,
     notes,
     statements,
@@ -34,6 +37,8 @@ WHOLE = 0.7
 """The same of a whole sentence as a fact."""
 NOTED = 0.4
 """The same of a sentence as a note."""
+NOTED_ALONE = 0.25
+"""The same where the message also asks to forget something: it is hidden, and nothing else would find the sentence."""
 SAYS_ALL = 0.7
 """Share of a sentence's topic words from which its facts are taken to say it."""
 UNJUDGED = frozenset({"as given", "standing", "procedure", "correction"})
@@ -53,6 +58,8 @@ class Utterance:
     """The last words of what the assistant said just before."""
     language: str
     """Its code if the message is in another language that is read, else empty."""
+    is_hidden: bool = False
+    """Whether the message was a request to forget as well, which is left out of the content."""
 
     @property
     def features(self) -> Mapping[str, float]:
@@ -104,12 +111,58 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
     kept = _fullest(kept)
     found: list[str] = []
     is_open = False
+    least = NOTED_ALONE if told.is_hidden else NOTED
     for each, sentence in zip(read, typed, strict=True):
-        is_noted = each.worth >= NOTED and not _says(kept, each.said.text, notes.SAID)
+        is_noted = each.worth >= least and not _says(kept, each.said.text, notes.SAID)
         if is_noted:
             found = notes.joined(found, sentence, is_next=is_open and sentence.follows)
         is_open = is_noted
     return Chosen(kept, found[: notes.MOST])
+
+
+_BOUNDARY = Pattern(r"[,;:.!?)]*(?:\s+-+)?\s+|[.!?]*$")
+_WORD = Pattern(r"[^\W_]+")
+
+
+def beside_requests(content: str, language: str, requests: Sequence[Draft], talk: Discourse, *, at: int) -> str:
+    """Return a message as it was typed without its requests to forget, and without what tells their matter or why.
+
+    `requests` are what it asks to forget, `talk` is the state after it.
+    """
+    then = replace(talk, drafts=[draft for draft in talk.drafts if not draft.forget])
+    if language:
+        return forget_requests.foreign(content, language, then, at)[0] if language in cleaning.LANGUAGES else ""
+    asked = forget_target.matters(requests, talk.who)
+    left: list[str] = []
+    behind = is_next = False
+    for sentence in notes.sentences(content):
+        spoken = filters.strip_openers(conversation_reader.normal(cleaning.clean(sentence.text).text))
+        request = forget_requests.read(spoken, then, at)
+        if request is not None:
+            told = [_typed(part, sentence.text) for part in request.told]
+        else:
+            again = forget_target.tells_again(grammar.to_third(spoken, talk.who), asked, behind=behind)
+            explains = is_next and forget_target.points(spoken) and not forget_target.renews(spoken)
+            told = [] if again or explains else [sentence.text]
+        left += [f"{' ' if sentence.follows else chr(10)}{part}" for part in told]
+        is_next = request is not None
+        behind = behind or is_next
+    return "".join(left).strip()
+
+
+def _typed(part: str, sentence: str) -> str:
+    """Return the words of a sentence as they were typed that a part of its plain text is made of."""
+    wanted = _WORD.findall(part.lower())
+    edges = [0, *(found.end() for found in _BOUNDARY.finditer(sentence))]
+    stops = [found.start() for found in _BOUNDARY.finditer(sentence)]
+    for start in edges:
+        for stop in reversed(stops):
+            piece = sentence[start:stop]
+            said = _WORD.findall(piece.lower())
+            close = bool(said) and abs(len(said) - len(wanted)) < 9 and said[-1] == wanted[-1]
+            if close and _WORD.findall(cleaning.clean(piece).text.lower()) == wanted:
+                return piece
+    return part
 
 
 def _fullest(drafts: Sequence[Draft]) -> list[Draft]:

@@ -215,7 +215,21 @@ def _spell(match: re.Match[str]) -> str:
         return word
     if len(word) <= 2 and word.isupper() and low not in {"i", "im", "u", "ur"}:
         return word  # an abbreviation: "UR", "N"
-    return plain
+    return word if _is_named(match, plain) else plain
+
+
+_OPENS_SENTENCE = Pattern(r"(?:^|[.!?\n])[\s\"'(*-]*$")
+
+
+def _is_named(match: re.Match[str], plain: str) -> bool:
+    """Whether a word of chat spelling is a name: it has a capital inside a sentence that is not all in capitals.
+
+    A contraction ("Dont", "Im") and what always has a capital ("Xmas") are no names.
+    """
+    text, start = match.string, match.start()
+    if not match.group()[0].isupper() or "'" in plain or plain[0].isupper() or match.group().lower() in {"u", "ur"}:
+        return False
+    return _OPENS_SENTENCE.search(text, max(0, start - 12), start) is None and not text.isupper()
 
 
 # ------------------------------------------------------------------ apostrophes
@@ -228,9 +242,9 @@ _BE_NEXT = (
 _LOOSE_KIN = Pattern(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
 _ITS = Pattern(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|to\b|pronounced|spelled)")
 _LOOSE_S = Pattern(
-    r"^((?:[\w-]{1,30} ){0,2}(?!(?:is|was|has|his|this|its|us|as|yes|always|plus|thus)\b)[a-z]{3,30})s "
-    r"(?=(?:gone|been|got|called|named|broken|moved)\b)",
-    re.I | re.M,
+    r"^((?:[\w-]{1,30} ){0,2})(?!(?i:is|was|has|his|this|its|us|as|yes|always|plus|thus)\b)([A-Za-z][a-z]{2,29})s "
+    r"(?=(gone|been|got|called|named|broken|moved)\b)",
+    re.M,
 )
 _TILL = Pattern(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
 _S_BE = Pattern(r"\b([A-Za-zÀ-ÿ][\w-]{0,40})'s (?=(\S{1,60}))")
@@ -244,7 +258,18 @@ def _possessives(text: str) -> str:
     text = _TILL.sub("until", text)
     text = _LOOSE_KIN.sub(_loose_kin, text)
     text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
-    return _LOOSE_S.sub(r"\1's ", text)
+    return _LOOSE_S.sub(_loose_s, text)
+
+
+def _loose_s(match: re.Match[str]) -> str:
+    """ "dads been ill": of a capitalised word the s is its own ("Lars", "the Smiths"), but for a noun in front."""
+    before, noun, follower = match.groups()
+    kin, low = lexicon.pairs("kin.tsv"), noun.lower()
+    if noun[0].isupper() and (before or not coreference.is_known_word(low)):
+        return match.group()
+    if follower in {"got", "moved"} and (low not in kin or f"{low}s" in kin):
+        return match.group()  # "my parents moved", "the prices got worse"
+    return f"{before}{noun}'s "
 
 
 _POSSESSED = word_set("cleaning.possessed")
@@ -296,7 +321,10 @@ def expand(text: str) -> str:
     return _S_BE.sub(_expand_s, text)
 
 
-_OF_SOMEBODY = Pattern(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")
+_OF_SOMEBODY = Pattern(
+    r"(?:\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?|\b(?:St|Saint) )$"
+)
+"""What stands before a name that owns something left unsaid: "at Ana's in Cork", "St Brigid's in Cork"."""
 
 
 def _expand_s(match: re.Match[str]) -> str:

@@ -122,6 +122,7 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
     request = forget_requests.read(text, talk, at)
     if request is not None:
         talk.drafts.extend(Draft(asked, (at,), "forget", 0.9, forget=True) for asked in request.asked)
+        talk.subject = forget_target.thing(request.asked[0], talk.who) if request.asked else talk.subject
         return replace(sentence, text=request.left, question=False) if request.left else None
     forget_target.note(text, talk, at)
     if sentence.question:

@@ -172,7 +172,7 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         return _inner(display, talk, "he" if head == "his" else "she") if head in {"his", "her"} else display
     known = talk.names.get(head)
     if known and relation_in(parts) is None:
-        parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
+        parts[place] = known + parts[place][len(head) :]
         talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
 

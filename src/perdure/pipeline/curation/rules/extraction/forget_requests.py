@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -236,7 +237,7 @@ def elsewhere(text: str) -> bool:
     part = _FROM_PART.search(text)
     if part is not None and part.group("part").lower() in lexicon.words("forget_apart.txt"):
         return True
-    found = _FOREIGN.search(re.split(r"[,;.]", text, maxsplit=1)[0])
+    found = _FOREIGN.search(re.split(r"[,;:.]| -+ ", text, maxsplit=1)[0])
     if found is None:
         return False
     if found.group().split()[0].lower() in {"from", "out", "off", "to", "into"}:
@@ -344,11 +345,16 @@ class Request:
     """A request and the sentence around it.
 
     `asked` are the texts of what is to be forgotten ("User asked to forget the staging password"), none where it names
-    nothing that was told; `left` is what the sentence tells beside the request and its reason.
+    nothing that was told; `told` is what the sentence tells before and after the request and its reason.
     """
 
     asked: tuple[str, ...] = ()
-    left: str = ""
+    told: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> str:
+        """What the sentence tells beside, as one sentence."""
+        return ", and ".join(self.told)
 
 
 def read(sentence: str, talk: Discourse, at: int) -> Request | None:
@@ -363,7 +369,7 @@ def read(sentence: str, talk: Discourse, at: int) -> Request | None:
         matters = (*matters, *(forget_target.name(more.group("what"), talk, at, "") or ()))
         order = replace(order, trail="")
     if matters is None:
-        return Request(left=_left(order, (), ""))
+        return Request(told=_left(order, (), ""))
     whole = order.before if _told_just_now(order) else ""
     asked = tuple(f"{talk.who} asked to forget{_linked(matter, talk.who)}" for matter in matters if not whole)
     return Request(asked, _left(order, matters, whole))
@@ -419,11 +425,11 @@ def _told_just_now(order: Order) -> bool:
     return forget_target.mentioned(order.before) == "" and grammar.find_verb(order.before.split()) > 0
 
 
-def _left(order: Order, matters: tuple[str, ...], whole: str) -> str:
+def _left(order: Order, matters: tuple[str, ...], whole: str) -> tuple[str, ...]:
     """What the sentence tells beside: neither the matter again nor the reason for the request."""
     before = "" if whole or _is_reason(order, matters) else order.before
-    after = order.trail if _worth(order.trail, matters) else ""
-    return ", and ".join(part for part in (before, after) if part)
+    news = _without_reasons(order.trail)
+    return tuple(part for part in (before, news if _worth(news, matters) else "") if part)
 
 
 def _is_reason(order: Order, matters: tuple[str, ...]) -> bool:
@@ -436,25 +442,30 @@ def _is_reason(order: Order, matters: tuple[str, ...]) -> bool:
 
 
 _JOINED = Pattern(r"^(?:and|also|oh|but|then|plus)\b[ ,]*", re.I)
-_OWN_NEWS = Pattern(r"^(?:i|we|my|our)\b", re.I)
-_POINTS = Pattern(r"\b(?:it|that|this|them|those|these|you)\b", re.I)
+_CLAUSE = Pattern(r"(?:[,;:]|\s-+)\s+")
+
+
+def _without_reasons(trail: str) -> str:
+    """What trails a request without the clauses at its beginning and its end that only say why."""
+    ends = [0, *(found.end() for found in _CLAUSE.finditer(trail)), len(trail)]
+    told = [
+        (start, end)
+        for start, end in pairwise(ends)
+        if start < end and not forget_target.reasons().search(trail[start:end].rstrip(" ,;:-"))
+    ]
+    return trail[told[0][0] : told[-1][1]].rstrip(" ,;:-") if told else ""
 
 
 def _worth(trail: str, matters: tuple[str, ...]) -> bool:
-    """Whether what trails a request tells something of its own: joined to it, or the speaker's news with a value."""
-    if not trail:
+    """Whether what trails a request tells something of its own: a clause, and of the matter only what holds instead."""
+    if not trail or forget_target.reasons().search(trail):
         return False
     if _JOINED.match(trail):
-        return not forget_target.reasons().search(trail)
-    if (
-        _POINTS.search(trail)
-        or forget_target.reasons().search(trail)
-        or any(forget_target.names_all(trail, m) for m in matters)
-    ):
-        return False
+        return True
+    if forget_target.points(trail) or any(forget_target.names_all(trail, matter) for matter in matters):
+        return forget_target.renews(trail)
     parts = trail.split()
-    told = any(grammar.is_number(part) or grammar.is_name(part) for part in parts[1:]) or "now" in trail.lower().split()
-    return told and grammar.find_verb(parts) > 0 and (_OWN_NEWS.match(trail) is not None or parts[0].lower() == "the")
+    return grammar.find_verb(parts) > (-1 if any(map(grammar.is_number, parts)) else 0)
 
 
 # Requests in other languages: the matter is kept in its own words too, because notes are in the user's language.

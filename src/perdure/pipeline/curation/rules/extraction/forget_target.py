@@ -10,6 +10,7 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import coreference, grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.curation.rules.slots import read as read_slots
 from perdure.pipeline.lexicon import word_set
 
 _STRIPS = 5  # how many openings are taken off ("everything", "that I said", "about")
@@ -280,14 +281,58 @@ def names_all(text: str, matter: str) -> bool:
     return bool(wanted) and wanted <= _telling_words(text)
 
 
+_POINTS = Pattern(
+    r"^(?:(?:but|because|since|as) )?(?:he|she|they)\b|\b(?:it|them)\b|(?<!before )(?<!after )(?<!until )"
+    r"\b(?:that|this|those|these)(?= (?:is|are|was|were|has|have|had|will|can)\b|'s\b|[,.;!?]|$)",
+    re.I,
+)
+
+
+def points(text: str) -> bool:
+    """Whether words beside a request point at its matter: "it was silly", "I've got that in the app"."""
+    return _POINTS.search(text) is not None
+
+
+_HAVE = Pattern(
+    r"\b(?:has|have|'ve) (?:\w+ly |all |just |already |since )?(?!(?:got|had|told|said|mentioned)\b)(?P<verb>\w+)", re.I
+)
+_RENEWS = Pattern(r"\b(?:now|nowadays|new|since|instead)\b", re.I)
+
+
+def renews(text: str) -> bool:
+    """Whether a text tells how things stand since: "it went up to 1020", "they have put me back on nights"."""
+    perfect = any(found["verb"].lower() in grammar.pasts() for found in _HAVE.finditer(text))
+    return perfect or _RENEWS.search(text) is not None or read_slots(text).mood.changed
+
+
+def matters(drafts: Sequence[Draft], who: str) -> list[str]:
+    """What the requests among the drafts of a message ask to forget, but for what was so once."""
+    asked = [draft.text.removeprefix(f"{who} asked to forget") for draft in drafts if draft.forget]
+    return [matter for matter in asked if not _OLD.search(matter)]
+
+
+def thing(asked: str, who: str) -> str:
+    """The one thing that a request is about, "" if it is about something said of it: what "it" means behind it."""
+    matter = asked.removeprefix(f"{who} asked to forget ").removeprefix("old ")
+    opens = matter.split(" ", 1)[0].lower()
+    named = opens in _DETERMINERS or opens == f"{who}'s".lower()
+    return matter if named and grammar.find_verb(matter.split()) < 0 else ""
+
+
+def tells_again(text: str, asked: Sequence[str], *, behind: bool) -> bool:
+    """Whether a text of a message tells again what it asks to forget, or why; `behind` the request it may be news."""
+    again = any(names_all(text, matter) for matter in asked)
+    return _is_reason(text) or (again and not (behind and renews(text)))
+
+
 def without_matters(drafts: Sequence[Draft], who: str) -> list[Draft]:
     """The drafts of one message without those that tell again what the message asks to forget."""
-    asked = [draft.text.removeprefix(f"{who} asked to forget") for draft in drafts if draft.forget]
-    matters = [matter for matter in asked if not _OLD.search(matter)]
+    asked = matters(drafts, who)
+    first = next((place for place, draft in enumerate(drafts) if draft.forget), len(drafts))
     return [
         draft
-        for draft in drafts
-        if draft.forget or not (_is_reason(draft.text) or any(names_all(draft.text, matter) for matter in matters))
+        for place, draft in enumerate(drafts)
+        if draft.forget or not tells_again(draft.text, asked, behind=place > first)
     ]
 
 
