@@ -400,6 +400,7 @@ def _renewed(index: ScopeIndex, question: Question, best: Rows, scores: Floats) 
     marked = np.zeros((len(best), len(question.marks)), np.bool_)
     for column, mark in enumerate(question.marks):
         marked[:, column] = np.isin(owners, index.owner[index.postings(mark)[0]])
+    marked |= (index.cues[best] & LONG > 0)[:, None]  # a long text need not repeat the name of which it goes on to tell
     worth = [float(score) for score in scores[: len(best)]]
     return renewed_first(index.vectors[best], moments, worth, own, noted, marked=marked)
 
