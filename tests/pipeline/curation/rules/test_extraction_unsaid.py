@@ -132,6 +132,7 @@ def test_what_stands_on_a_list_is_nobodys_job_or_state(text: str) -> None:
         ("single dad, two girls", "User is a single dad, two girls"),
         ("vegan since 2019", "User is vegan since 2019"),
         ("allergic to peanuts", "User is allergic to peanuts"),
+        ("dyslexic btw so keep ur answers short", "User is dyslexic"),
     ],
 )
 def test_a_job_or_a_state_is_told_behind_who_one_is_or_by_a_word_that_says_so(text: str, fact: str) -> None:

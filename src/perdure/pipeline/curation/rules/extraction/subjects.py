@@ -198,7 +198,7 @@ def _begins_object(parts: list[str]) -> bool:
 def _ends_state(word: str) -> bool:
     """Whether a word goes on behind a state and is no noun that the state describes."""
     lists = ("prepositions.txt", "adverbs.txt", "states.txt")
-    return word in {"and", "or", "but", "that", "so", "because", "if", "when"} or (
+    return word in {"and", "or", "but", "that", "so", "because", "if", "when", "though", "tho", "btw", "pls"} or (
         grammar.is_time_word(word) or any(word in lexicon.words(name) for name in lists)
     )
 
