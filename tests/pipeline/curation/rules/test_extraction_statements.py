@@ -66,7 +66,7 @@ def test_ready_facts_on_lines_are_one_each():
         ("I just moved to Lisbon", "User moved to Lisbon"),
         ("im vegan", "User is vegan"),
         ("lost my passport in Marrakech", "User lost their passport in Marrakech"),
-        ("sparky in Geelong", "User is a sparky in Geelong"),
+        ("sparky in Geelong here", "User is a sparky in Geelong"),
         ("never been to Peru", "User has never been to Peru"),
         ("my husbands allergic to cashews", "User's husband is allergic to cashews"),
         ("i dont eat meat", "User doesn't eat meat"),

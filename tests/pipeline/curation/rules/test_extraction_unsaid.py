@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -102,3 +103,100 @@ def test_a_look_alike_still_tells(text, word):
 )
 def test_what_others_wrote_is_no_fact_about_the_user(text: str, own: list[str]) -> None:
     assert facts(text) == own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- groceries\n- butcher\n- plumber",
+        "dentist!!",
+        "Errands: stamps, florist, tailor",
+        "to sort out:\n- ring the roofer\n- tax advisor\n- vet??",
+        "electrician in Leeds",
+        "new teacher! Year 4 starts on Monday",
+        "- vegan sausages\n- married couples photo",
+    ],
+)
+def test_what_stands_on_a_list_is_nobodys_job_or_state(text: str) -> None:
+    assert not [fact for fact in facts(text) if fact.startswith("User is")]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("I'm Marisol, district nurse", "User is a district nurse"),
+        ("my name is Ilse, retired roofer", "User is a retired roofer"),
+        ("My neighbour is Jo, vet in Hull", "User's neighbour is a vet in Hull"),
+        ("plumber here", "User is a plumber"),
+        ("adopted a dog", "User adopted a dog"),
+        ("single dad, two girls", "User is a single dad, two girls"),
+        ("vegan since 2019", "User is vegan since 2019"),
+        ("allergic to peanuts", "User is allergic to peanuts"),
+        ("dyslexic btw so keep ur answers short", "User is dyslexic"),
+    ],
+)
+def test_a_job_or_a_state_is_told_behind_who_one_is_or_by_a_word_that_says_so(text: str, fact: str) -> None:
+    assert fact in facts(text)
+
+
+def test_a_bare_job_answers_the_question_for_it() -> None:
+    assert facts("a: What do you do for a living?", "patent lawyer") == ["User works as a patent lawyer"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Jin left btw. Took a job at DeepL in Cologne.",
+        "My boss quit. Moved to Oslo in May.",
+        "Priya quit in May. Never been to Peru.",
+        "He is in Oslo now. Born in Leeds.",
+    ],
+)
+def test_what_follows_on_another_person_without_a_subject_is_not_told_of_the_user(text: str) -> None:
+    assert not [fact for fact in facts(text) if "DeepL" in fact or re.match(r"User (?:moved|has never|was born)", fact)]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("My sister moved to Leeds. Need to book a train.", "User needs to book a train"),
+        ("Mum is coming on Friday. Lost my keys today.", "User lost their keys today"),
+        ("I moved to Leeds. Started at IKEA in May.", "User started at IKEA in May"),
+    ],
+)
+def test_a_verb_or_a_word_that_means_the_user_stays_his(text: str, fact: str) -> None:
+    assert fact in facts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "I met Rosa who owns 4 goats and lives in Alvito",
+            ["User met Rosa who owns 4 goats and lives in Alvito"],
+        ),
+        (
+            "I work with Ivo who speaks Czech and plays the tuba",
+            ["User works with Ivo who speaks Czech and plays the tuba"],
+        ),
+        ("As a kid I lived in Bonn", ["As a kid User lived in Bonn"]),
+        ("as a student I rented a room in Graz", ["As a student User rented a room in Graz"]),
+        ("I've given up plot 17, I'm afraid", ["User has given up plot 17"]),
+        ("I'm afraid of dogs", ["User is afraid of dogs"]),
+        ("took 40 minutes", []),
+        ("cost about 30 euros", []),
+        ("took a week off in May", ["User took a week off in May"]),
+        ("took 2 paracetamol at noon", ["User took 2 paracetamol at noon"]),
+        ("we're 8 people", []),
+        ("we were three at the table", []),
+        ("we're 2 hours from Porto", ["User is 2 hours from Porto"]),
+        ("no bananas tho ... dont ask", []),
+        ("don't apologise", ["User does not want the assistant to apologise"]),
+        ("My course is in Leeds, 2 weeks", ["User's course is in Leeds, 2 weeks"]),
+        ("My dog is called Biscuit, 2 years", ["User's dog is called Biscuit", "User's dog is 2 years old"]),
+        ("se fue a Lyon con su novio", []),
+        ("Mi hermana se fue a Lyon con su novio", []),
+    ],
+)
+def test_a_fact_says_whom_the_words_tell_of(text: str, told: list[str]) -> None:
+    assert facts(text) == told

@@ -138,6 +138,25 @@ def test_frames_fill_single_valued_attributes(text: str, attribute: str, concept
 
 
 @pytest.mark.parametrize(
+    ("text", "is_home"),
+    [
+        ("User lives on a farm", True),
+        ("User lives on Elm Street", True),
+        ("User lives on the outskirts of Graz", True),
+        ("User lives on Texel", True),
+        ("User lives on coffee and spite", False),
+        ("User lives on benefits", False),
+        ("User lives on a tight budget", False),
+        ("User lives for weekends", False),
+        ("User lives off their savings", False),
+        ("User lives and breathes chess", False),
+    ],
+)
+def test_a_home_is_a_place_and_not_what_one_lives_on(text: str, is_home: bool) -> None:
+    assert any(slot.attribute == "home" for slot in read(text).slots) == is_home
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "relation", "name"),
     [
         ("User likes tea", "user", "", ""),

@@ -188,7 +188,7 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         draft.text = cleaned.restore(draft.text)
     talk.drafts[before:] = [draft for draft in talk.drafts[before:] if may_be_stored(draft, talk.who)]
     if language:
-        left = cleaning.unglossed(content, cleaned.text, language)
+        left = cleaning.unglossed(content, cleaned.text, language) | _short_words_left(content, cleaned.text)
         talk.drafts[before:] = _in_one_language(talk.drafts[before:], left)
     if any(draft.forget for draft in talk.drafts[before:]):
         talk.drafts[before:] = forget_target.without_matters(talk.drafts[before:], talk.who)
@@ -198,6 +198,15 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
 def _in_one_language(drafts: Sequence[Draft], left: set[str]) -> list[Draft]:
     """The facts of a message in another language, without those that hold a word which has no gloss."""
     return [draft for draft in drafts if draft.forget or not left & set(re.findall(r"[^\W\d_]+", draft.text.lower()))]
+
+
+_SHORT_WORD = Pattern(r"(?<![\w'.-])(?<!\d )[^\W\d_]{2}(?![\w'.-])")
+
+
+def _short_words_left(said: str, glossed: str) -> set[str]:
+    """The words of two small letters that a gloss has taken over and that are no English ones ("se", "zu")."""
+    both = set(_SHORT_WORD.findall(said)) & set(_SHORT_WORD.findall(glossed))
+    return {word for word in both if word.islower() and not coreference.is_known_word(word)}
 
 
 _FIRST_PERSON = Pattern(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our)(?![\w'.-])", re.I)

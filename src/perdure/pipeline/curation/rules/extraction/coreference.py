@@ -160,6 +160,8 @@ def resolve(clause: str, talk: Discourse) -> str | None:
     head = grammar.bare(parts[place])
     if head in _PERSONAL:
         return _inner(_swap(parts, place, _singular(talk, _PERSONAL[head])), talk, head)
+    if head == "we" and _counts(parts[place + 1 :]):
+        return None
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
@@ -175,6 +177,15 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         parts[place] = known + parts[place][len(head) :]
         talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
+
+
+def _counts(predicate: list[str]) -> bool:
+    """ "we are 8 people", "we were four": how many they are, which is true of no one of them."""
+    low = [grammar.bare(part) for part in predicate[:3]]
+    if len(low) < 2 or low[0] not in {"are", "were"} or low[1] == "one":
+        return False
+    measured = len(low) > 2 and (grammar.is_time_word(low[2]) or low[2] in lexicon.pairs("reconcile_units.tsv"))
+    return (low[1].isdigit() or low[1] in lexicon.pairs("reconcile_numbers.tsv")) and not measured
 
 
 def _verbal(word: str) -> bool:

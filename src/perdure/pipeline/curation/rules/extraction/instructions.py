@@ -138,7 +138,11 @@ def read_instruction(clause: str, who: str) -> str | None:
 
 def _refusal(match: re.Match[str], who: str) -> str | None:
     what = match.group("what").strip(" .")
-    if re.match(r"(?:write|put|say|tell|quote|repeat|mention|use) (?:that|this|it|them|those)\b", what, re.I):
+    if re.match(
+        r"(?:write|put|say|tell|quote|repeat|mention|use) (?:that|this|it|them|those)\b|(?:ask|say|tell|mention|send)$",
+        what,
+        re.I,
+    ):
         return None  # about what was just said, not about answers to come
     negation = match.group("neg").lower()
     plain = cleaning.without_marks(what)

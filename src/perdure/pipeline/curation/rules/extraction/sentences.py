@@ -250,8 +250,12 @@ def _opens_clause(text: str, joint: str, before: list[Clause]) -> bool:
     if joint.startswith(","):
         return word != "or" or _begins_verbal(parts, previous)
     if word in ("and", "+", "then", "or") and _begins_verbal(parts, previous):
-        return True
+        return not (grammar.bare(parts[0]) in grammar.thirds() and _RELATIVE.search(previous))
     return joint in (":", "-") or word == "which"
+
+
+_RELATIVE = Pattern(r"^(?:i|we)\b.* who \w", re.I)
+"""A first person's clause that tells of somebody who does something: a third person's verb behind it is theirs."""
 
 
 def _subordinate_tail(previous: str) -> bool:

@@ -134,6 +134,7 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
+    carried = "I" if carried.lower() == "my name" else carried
     if joint.strip(", ") in {"who", "which"}:
         carried = last_noun(sentence.tail) or carried
         joint = ","
@@ -145,14 +146,40 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     if (not carried or carried.lower() in grammar.FIRST) and (stretch := _stretch(text)):
         text = stretch
     full, rule = subjects.complete(text, carried)
-    if not full:
+    if not full or (rule == "role" and not _names_somebody(sentence.last)):
         return []
+    if rule in subjects.SAID:
+        talk.of_another = rule == "pronoun" or _of_a_person(full.split())
+    elif not carried:
+        mine = rule == "base" or _first_content(text) in _OF_FIRST or CARRIES.search(text) is not None
+        if talk.of_another and not mine:
+            return []  # who did it was not said, and the last that was spoken of is somebody else
+        talk.of_another = False
     if full.startswith("he ") and not text.lower().startswith("he "):
         subject = talk.person or talk.thing
         if not subject or not talk.own:
             return []
         full, rule = f"{subject}{full[2:]}", "name"
     return _statement(full, rule, talk, sentence)
+
+
+_OF_FIRST = frozenset({"am", "are", "have", "haven't", "do", "don't"}) | grammar.MODALS
+"""Auxiliaries that no third person has, or that say what the speaker means to do."""
+
+
+def _names_somebody(last: str) -> bool:
+    """Whether the clause before says who somebody is, so that a bare occupation goes on with it."""
+    parts = last.split()
+    verb = grammar.find_verb(parts)
+    return verb > 0 and grammar.bare(parts[verb]) in grammar.BE
+
+
+def _of_a_person(parts: list[str]) -> bool:
+    """Whether a clause's subject is a name, or somebody's relative, friend or colleague."""
+    place = grammar.skip_adverbials(parts)
+    verb = grammar.find_verb(parts, place)
+    named = grammar.is_name(parts[place]) and not parts[place].isupper()
+    return named or coreference.relation_in(parts[place : max(verb, place)]) is not None
 
 
 def last_noun(text: str) -> str:

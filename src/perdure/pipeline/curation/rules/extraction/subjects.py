@@ -10,6 +10,7 @@ import re
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import coreference, grammar
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import kin_gender
 from perdure.pipeline.lexicon import word_set
 
 # Openings of chat style that leave out subject, verb or article: "insulin pump since 2011", "dialysis nurse".
@@ -40,6 +41,8 @@ def lower_first(word: str) -> str:
     return word.lower() if word[:1].isupper() and word[1:].islower() else word
 
 
+SAID = frozenset({"first", "name", "noun", "pronoun"})
+"""Rules of clauses that have their subject; the others were given one."""
 _PLACE = word_set("subjects.place")
 _HERE = Pattern(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = Pattern(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
@@ -59,7 +62,7 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
         kind, parts = "noun", [lower_first(parts[0]), *parts[1:]]
         text = " ".join(parts)
     if kind:
-        return (text, kind) if kind != "noun" else (_owned(text, parts), "noun")
+        return (text, kind) if kind != "noun" else _owned(text, parts)
     here = _HERE.match(text)
     if here and not grammar.is_number(here.group(1).split()[0]):
         return _here(here.group(1)), "here"
@@ -86,6 +89,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     be = _be(subject)
     if head in _OTHERS_DO and first and after:
         return f"he {text}", "pronoun"
+    if first and _TAKES_TIME.match(text):
+        return "", ""
     if (
         head in {"is", "has", "was", "does", "isn't", "hasn't", "doesn't", "wasn't"}
         and first
@@ -96,9 +101,13 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{subject} {text}", "auxiliary"
     if head in {"been", "gone"}:
         return f"{subject} {'have' if first else 'has'} {text}", "been"
-    if _adjective(head, after):
+    if _adjective(parts[place:]):
         be = "was" if head in {"born", "raised"} else be
         return f"{subject} {be} {text}", "state"
+    if head in lexicon.words("states.txt") and kin_gender(after) in {"m", "f"}:
+        return f"{subject} {be} {article(head)} {text}", "state"  # "single dad, two girls"
+    if head in lexicon.words("states.txt") and not _begins_object(parts[place + 1 :]):
+        return _nominal(text, parts, place, subject)  # "retired nurse", "vegan cheese": no verb
     if head in grammar.simple_pasts() and not _noun_use(head, after):
         return f"{subject} {text}", "past"
     if head in grammar.thirds() and carried and not first and not _noun_use(head, after):
@@ -112,6 +121,13 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     return _nominal(text, parts, place, subject)
 
 
+_TAKES_TIME = Pattern(
+    r"(?:takes?|took|lasts?|lasted|costs?) (?:(?:me|us|about|around|almost|nearly|over|only|just|like) )*"
+    r"(?:ages|forever|[$\u20ac\u00a3]\d|(?:\d[\d.,]*|an?|two|three|four|five|six|ten|several|some|half an?)[ -]?"
+    r"(?:min|hour|hr|day|week|month|year|yr|age|euro|eur|pound|quid|dollar))(?!.*\boff\b)",
+    re.I,
+)
+"""What takes time or costs money is a thing or an affair ("took 40 minutes"); who takes time off is a person."""
 _OTHERS_DO = word_set("subjects.others_do")
 
 
@@ -124,16 +140,18 @@ _BREED = Pattern(
 )
 
 
+def _lives(subject: list[str]) -> bool:
+    """Whether a subject is a person or an animal, of whom a bare "2 years" is the age."""
+    return grammar.is_name(subject[0]) or coreference.relation_in(subject) is not None
+
+
 def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str, str]:
     head = grammar.bare(parts[place])
     be = _be(subject)
     breed = _BREED.match(text)
-    if breed and subject.lower() not in grammar.FIRST:
-        aged = (
-            breed.group("age")
-            if re.search(r"old|yo", breed.group("age")) or breed.group("noun")
-            else f"{breed.group('age')} old"
-        )
+    old = breed is not None and re.search(r"old|yo", breed.group("age")) is not None
+    if breed and subject.lower() not in grammar.FIRST and (old or _lives(subject.split())):
+        aged = breed.group("age") if old or breed.group("noun") else f"{breed.group('age')} old"
         return f"{subject} is {'a ' + text.removeprefix('a ') if breed.group('noun') else aged}", "age"
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
     if _is_role(parts, place):
@@ -159,8 +177,30 @@ def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     return "", ""
 
 
-def _adjective(head: str, after: str) -> bool:
-    return head in lexicon.words("states.txt") or f"{head} {after}" in lexicon.words("states.txt")
+def _adjective(parts: list[str]) -> bool:
+    """ "vegan", "allergic to nuts": a state with nothing behind it that it could belong to ("vegan cheese")."""
+    states = lexicon.words("states.txt")
+    low = [grammar.bare(part) for part in parts[:3]]
+    size = 2 if " ".join(low[:2]) in states else 1
+    if size == 1 and low[0] not in states:
+        return False
+    behind = low[size] if len(low) > size and not parts[size - 1].endswith((",", ".", ":")) else ""
+    return not behind or _ends_state(behind) or grammar.is_number(parts[size])
+
+
+def _begins_object(parts: list[str]) -> bool:
+    """Whether a participle's next words make it a verb: "adopted a dog", "retired last year", "married Ana"."""
+    head = grammar.bare(parts[0]) if parts else ""
+    opens = head in lexicon.words("determiners.txt") or head in word_set("grammar.time_openers")
+    return opens or (head != "" and grammar.is_name(parts[0]))
+
+
+def _ends_state(word: str) -> bool:
+    """Whether a word goes on behind a state and is no noun that the state describes."""
+    lists = ("prepositions.txt", "adverbs.txt", "states.txt")
+    return word in {"and", "or", "but", "that", "so", "because", "if", "when", "though", "tho", "btw", "pls"} or (
+        grammar.is_time_word(word) or any(word in lexicon.words(name) for name in lists)
+    )
 
 
 def _noun_use(head: str, after: str) -> bool:
@@ -207,19 +247,21 @@ def _here(words: str) -> str:
 _OWN_SUBJECT = word_set("subjects.own_subject")
 
 
-def _owned(text: str, parts: list[str]) -> str:
+def _owned(text: str, parts: list[str]) -> tuple[str, str]:
     """ "rent is 780" with its owner: bare personal nouns, relatives and animals get "my"."""
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     verb = grammar.find_verb(parts, place)
     if head.endswith("'s") and head[:-2] in lexicon.pairs("kin.tsv"):
-        return " ".join([*parts[:place], "my", lower_first(parts[place]), *parts[place + 1 :]])
+        return " ".join([*parts[:place], "my", lower_first(parts[place]), *parts[place + 1 :]]), "noun"
     if head in _OWN_SUBJECT or head.endswith("'s") or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
-        return text
-    if is_personal(parts[place:verb]):
-        owner = "my"
-        return " ".join([*parts[:place], owner, lower_first(parts[place]), *parts[place + 1 :]])
-    return text
+        return text, "noun"
+    if not is_personal(parts[place:verb]):
+        return text, "noun"
+    if head in lexicon.words("prepositions.txt"):  # "as a kid I lived in Bonn": no noun phrase, so nobody's
+        speaks = any(grammar.bare(part) in grammar.FIRST for part in parts[place:verb])
+        return (text, "noun") if speaks else ("", "")
+    return " ".join([*parts[:place], "my", lower_first(parts[place]), *parts[place + 1 :]]), "noun"
 
 
 def is_personal(subject: list[str]) -> bool:

@@ -31,7 +31,7 @@ from perdure.pipeline.curation.rules.slots.scan import (
 )
 from perdure.pipeline.curation.rules.slots.subject import Predicate, Subject, read_predicate, read_subject
 from perdure.pipeline.curation.rules.slots.typed import type_values
-from perdure.pipeline.lexicon import lines, pairs, words
+from perdure.pipeline.lexicon import lines, pairs, word_set, words
 
 __all__ = [
     "USER",
@@ -231,10 +231,22 @@ def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
             return _slot(frame.attribute, first, rest) if rest or first.values else None
     for chunk in chunks:
         if chunk.lead == frame.lead and (chunk.concepts or chunk.values):
+            if frame.attribute == "home" and chunk.lead == "on" and not _is_ground(chunk):
+                continue  # coffee and savings are lived on, and nobody's home
             return _slot(frame.attribute, chunk, chunk.concepts)
         if not frame.lead and chunk.lead:
             return None
     return None
+
+
+def _is_ground(chunk: Chunk) -> bool:
+    """Whether what somebody lives on is a place: a name ("Texel"), or a kind of ground ("a farm")."""
+    return bool(chunk.names) or not _grounds().isdisjoint(chunk.concepts[-1:])
+
+
+@cache
+def _grounds() -> frozenset[str]:
+    return frozenset(concept_of(word) for word in word_set("slots.grounds"))
 
 
 def _slot(attribute: str, chunk: Chunk, concepts: tuple[str, ...]) -> Slot:

@@ -36,6 +36,8 @@ class Discourse:
     thing: str = ""
     subject: str = ""
     """The thing of which this message told something last: what "it" means."""
+    of_another: bool = False
+    """The last clause of this message that has a subject told of another person: one without is not the user's."""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
     about_self: bool = False
@@ -75,6 +77,7 @@ class Discourse:
     def begin_message(self, *, goes_on: bool) -> None:
         """What "it" meant is over, unless the message goes on with it; whom "she" meant fades."""
         self.subject = self.thing if goes_on else ""
+        self.of_another = False
         self.met = min(self.met + 1, 2)
 
     def meet(self, display: str, gender: str) -> None:
