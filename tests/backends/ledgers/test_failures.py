@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,15 @@ async def test_a_lock_that_cannot_be_given_back_is_given_back_later(path: Path, 
 
 
 @awaited
-async def test_a_cancelled_write_is_over_when_its_caller_knows(path: Path) -> None:
+async def test_a_cancelled_write_is_over_when_its_caller_knows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = make(path)
     await ledger.open()
+    has_begun, run = threading.Event(), _Unit.__call__
+    monkeypatch.setattr(_Unit, "__call__", lambda unit: (has_begun.set(), run(unit))[1])
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     task = asyncio.create_task(ledger.write([entry(add(), "b")]))
+    assert await asyncio.to_thread(has_begun.wait, 60)
     await asyncio.sleep(0.05)
     task.cancel()
     await asyncio.sleep(0.05)

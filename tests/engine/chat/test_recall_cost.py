@@ -11,7 +11,7 @@ import pytest
 from perdure import Memory, MemoryStore
 from perdure.engine.chat.memory_reader import MOST_ASKED
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.write import add, explicit
+from perdure.engine.write import explicit, provenance
 from perdure.engine.write.provenance import INLINE_CHARACTERS
 from perdure.frontends.library.portal import PORTAL
 from tests.conftest import Open
@@ -109,7 +109,7 @@ def test_item7_no_request_waits_while_a_long_text_is_looked_at(
     def look(text: str, role: str | None) -> None:
         threads.append(threading.current_thread().name)
 
-    for module in (explicit, add):
+    for module in (explicit, provenance):
         monkeypatch.setattr(module, "suspect", look)
     memory.add("x" * length, infer=False, **ANA)
     MemoryStore(memory).store("y" * length, user_id="ana")

@@ -28,14 +28,13 @@ from perdure.engine.aio.calls import degrade
 from perdure.engine.core.embedding import entry_of, give_words, stamp_of, with_kept
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.requests import Query
-from perdure.pipeline.curation.rules.extraction.cleaning import LANGUAGES, language_of
 from perdure.pipeline.retrieval.features import outdated, unpack_entries
 from perdure.pipeline.retrieval.fusion import Coverage, Ranked, rank
 from perdure.pipeline.retrieval.question import Question, read_question
 from perdure.pipeline.retrieval.scope_index import ScopeIndex
 from perdure.pipeline.retrieval.weights import Ranking
 from perdure.pipeline.retrieval.word_table import WordTable
-from perdure.pipeline.retrieval.words import shares_topic, word_score
+from perdure.pipeline.retrieval.words import may_be_foreign, shares_topic, word_score
 
 # The indexes that recall works on: one for each scope that is asked for, read once and then kept up to date.
 #
@@ -547,17 +546,26 @@ class FusedSearch:
         if not points:
             return []
         embedder = self._kernel.embedding.embedder
-        language = language_of(question.text) if vector is not None and embedder.english_only else ""
+        is_unread = vector is not None and embedder.english_only and may_be_foreign(question.text)
+        language = _language_of(question.text) if is_unread else ""
         judged = list(zip(points, places, strict=True))[:JUDGED]
         evidence = 0.0
         for point, place in judged:
             text = str(point.payload.get("memory", ""))
             evidence = max(evidence, word_score(question.text, text))
             if vector is not None:
-                is_read = language not in LANGUAGES or shares_topic(question.text, text, language)
+                is_read = not language or shares_topic(question.text, text, language)
                 near = embedder.score(float(ranked.similarity[place]))
                 evidence = max(evidence, near if is_read else UNREAD * near)
         best = float(ranked.fused[places[0]])
         if best <= 0:
             return [evidence] * len(points)
         return [evidence * max(0.0, float(ranked.fused[place])) / best for place in places]
+
+
+def _language_of(question: str) -> str:
+    """Return es, pt, it, fr or de if the question is in that language, else ""."""
+    from perdure.pipeline.curation.rules.extraction.cleaning import LANGUAGES, language_of  # heavy: it knows many words
+
+    language = language_of(question)
+    return language if language in LANGUAGES else ""

@@ -30,6 +30,16 @@ def word_score(query: str, text: str) -> float:
     return sum(_held(token, held) for token in asked) / len(asked)
 
 
+def may_be_foreign(text: str) -> bool:
+    """Whether a text has a function word of Spanish, Portuguese, Italian, French or German that English has not."""
+    return not _foreign_only().isdisjoint(tokens(text))
+
+
+@cache
+def _foreign_only() -> frozenset[str]:
+    return frozenset().union(*map(_foreign_stopwords, pairs("foreign_stopwords.tsv"))) - words("recall_stopwords.txt")
+
+
 def shares_topic(query: str, text: str, language: str) -> bool:
     """Whether a text has a topic word of a query in another language than English (es, pt, it, fr or de).
 
