@@ -433,6 +433,9 @@ class WritePath:
         """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""
         kernel = self._kernel
         notes = [each for each in sourced if each.fact.kind == NOTES]
+        is_asked = any(each.fact.forget for each in sourced)
+        if not is_asked:  # before the facts of the same message, which stand before it where both answer alike
+            await self._take_notes(plan, notes)
         sourced = [each for each in sourced if each.fact.kind != NOTES]
         known = await plan.neighbourhood.same_text(
             text_hash(each.fact.text) for each in sourced if not each.fact.forget
@@ -461,7 +464,8 @@ class WritePath:
                 if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
                     (decisions,) = await self._judge(plan, [each], banded)
                 await plan.carry_out(each, decisions)
-        await self._take_notes(plan, notes)  # last: a request to forget takes nothing of what is told beside it
+        if is_asked:  # a request to forget takes nothing of what is told beside it
+            await self._take_notes(plan, notes)
 
     async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
