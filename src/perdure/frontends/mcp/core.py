@@ -304,7 +304,7 @@ class ContextArguments(Arguments):
 
     query: Query
     max_tokens: Budget = 800
-    order: Literal["score", "time"] = Field("score", description="time: oldest first")
+    order: Literal["score", "time"] = "score"
 
 
 class ContextBlock(ToolAnswer):
@@ -371,7 +371,7 @@ UNDO = Tool(
 HISTORY = Tool(
     name="history",
     title="Show history",
-    description="Show how a memory came about and changed: when, from what to what, by which call and rule.",
+    description="Show how a memory came about and changed.",
     arguments=HistoryArguments,
     answer=History,
     run=history,
@@ -380,7 +380,7 @@ HISTORY = Tool(
 CONTEXT = Tool(
     name="context",
     title="Context for a task",
-    description="One block for a task: the user's standing instructions first, then the memories that matter.",
+    description="One block for a task: standing instructions, then what matters.",
     arguments=ContextArguments,
     answer=ContextBlock,
     run=context,

@@ -226,8 +226,9 @@ def _is_named(match: re.Match[str], plain: str) -> bool:
 
     A contraction ("Dont", "Im") and what always has a capital ("Xmas") are no names.
     """
-    text, start = match.string, match.start()
-    if not match.group()[0].isupper() or "'" in plain or plain[0].isupper() or match.group().lower() in {"u", "ur"}:
+    text, start, word = match.string, match.start(), match.group()
+    is_contraction = "'" in plain and "'" not in word
+    if not word[0].isupper() or is_contraction or plain[0].isupper() or word.lower() in {"u", "ur"}:
         return False
     return _OPENS_SENTENCE.search(text, max(0, start - 12), start) is None and not text.isupper()
 
