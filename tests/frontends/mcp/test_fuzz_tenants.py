@@ -33,6 +33,12 @@ PROFILES: tuple[tuple[Profile, ...], ...] = (
 )
 ROUNDS = 4
 """Calls of each tool with each of the things that can be named."""
+MOST_ROUNDS = 60
+"""The same of a tool that refused what was drawn until then."""
+NEEDING_A_KNOWN_ID = {
+    *("correct", "undo", "fetch", "trust", "distrust", "feedback", "relations", "neighbors", "add_observations"),
+    *("history", "get_memory", "update_memory", "delete_memory", "get_event_status"),
+}
 SECRETS = ("zorblatt", "quimbus", "veltranor", "mixolith", "harpwick")
 """Words that the other tenant's memories have and nothing else has."""
 AIMED = (*SECRETS, "Zorblatt", "what is under the stairs?", "user")
@@ -115,7 +121,9 @@ async def test_a_stranger_is_told_nothing_and_changes_nothing(server: Running, m
         assert {tool.name for tool in tools} == {tool.name for tool in (await theirs.list_tools()).tools}
         answered = set()
         for tool in tools:
-            for _ in range(ROUNDS):
+            for drawn_before in range(MOST_ROUNDS):
+                if drawn_before >= ROUNDS and tool.name in answered | NEEDING_A_KNOWN_ID | TEAM_TOOLS:
+                    break
                 assert tool.annotations is not None
                 stores = not tool.annotations.read_only_hint and not tool.annotations.destructive_hint
                 arguments = drawn(tool.input_schema, owner, rng, OWN if stores else AIMED)
@@ -124,11 +132,7 @@ async def test_a_stranger_is_told_nothing_and_changes_nothing(server: Running, m
                 if not result.is_error:
                     answered.add(tool.name)
         never = {tool.name for tool in tools} - answered - TEAM_TOOLS
-        needing_a_known_id = {"correct", "undo", "fetch", "trust", "distrust", "feedback", "relations", "neighbors"}
-        assert never <= needing_a_known_id | {"get_memory", "update_memory", "delete_memory", "get_event_status"} | {
-            "add_observations",
-            "history",
-        }, "a tool that refuses everything is not tested"
+        assert never <= NEEDING_A_KNOWN_ID, "a tool that refuses everything is not tested"
         await pages(ours, owner)
         assert await everything(theirs) == before
 
