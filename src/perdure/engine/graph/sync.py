@@ -400,7 +400,11 @@ class GraphSync:
             taken = [] if is_busy else await self._take(queue, min(self._batch, left), scope)
             left -= len(taken)
             if taken:
-                if not await self._do(queue, taken):
+                try:
+                    reached = await self._do(queue, taken)
+                finally:
+                    self.wake()  # the worker may have found nothing due while these were taken: some are given back
+                if not reached:
                     return
                 continue
             is_busy = is_busy or self._is_at(scope)
