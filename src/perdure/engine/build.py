@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -62,6 +62,10 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     reranker: Reranker | None = None
     if config.reranker is not None:
         reranker = registry.build("rerankers", config.reranker.provider, config.reranker.config)
+
+    async def erase_again(ids: Sequence[str]) -> None:
+        await engine.forget.again(ids)
+
     kernel = Kernel(
         config,
         store=store,
@@ -78,10 +82,11 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         clock=clock,
         fresh_store=fresh_store,
         change_observer=_graph_sync(config),
-        file_observer=_file_sync(store),
+        file_observer=_file_sync(store, erase_again),
         quota=Quotas if config.upkeep.max_memories_per_user else None,
     )
-    return Engine(kernel)
+    engine = Engine(kernel)
+    return engine
 
 
 def _as_the_files_were(config: MemoryConfig, store: VectorStore, embedder: Embedder) -> Embedder:
@@ -109,14 +114,16 @@ def _graph_sync(config: MemoryConfig) -> Callable[[Kernel], ChangeObserver] | No
     return partial(GraphSync, fresh=fresh)
 
 
-def _file_sync(store: VectorStore) -> Callable[[Kernel], FileObserver] | None:
+def _file_sync(
+    store: VectorStore, erase: Callable[[Sequence[str]], Awaitable[None]]
+) -> Callable[[Kernel], FileObserver] | None:
     """Return a factory for the file watcher of a store with files."""
     if "perdure.backends.markdown.base" not in sys.modules:
         return None  # a store in files is a subclass of the port there, and has imported it
     from perdure.backends.markdown.base import FileStore
     from perdure.engine.markdown.file_sync import FileSync
 
-    return partial(FileSync, watch=store.watched) if isinstance(store, FileStore) else None
+    return partial(FileSync, watch=store.watched, erase=erase) if isinstance(store, FileStore) else None
 
 
 def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from perdure.engine.read.search import ReadPath
 from perdure.pipeline.curation.rules.memo import forget_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from perdure.domain.event import Absence
     from perdure.domain.maintenance import BenchReport
     from perdure.engine.core.kernel import Kernel
@@ -42,8 +40,6 @@ class Engine:
         self.access_counts = quotas.access_counts
         self.maintenance = MaintenanceTasks(kernel, quotas)
         self.read = ReadPath(kernel, self._related(), self.access_counts)
-        if self._file_sync is not None:
-            self._file_sync.erase = self._forget_again
 
     @cached_property
     def write(self) -> WritePath:
@@ -65,9 +61,6 @@ class Engine:
         from perdure.engine.write.forget import Forget
 
         return Forget(self._kernel, self.read, self._erasing)
-
-    async def _forget_again(self, ids: Sequence[str]) -> None:
-        await self.forget.again(ids)
 
     @cached_property
     def explicit(self) -> Explicit:

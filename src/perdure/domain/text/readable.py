@@ -87,7 +87,7 @@ def utf8_of(header: str, name: str) -> str:
 def readable_texts(texts: Sequence[str], advice: str = "") -> list[str]:
     """Return the texts, with lone surrogates as U+FFFD; InvalidInputError with the advice for anything but a list."""
     if isinstance(texts, str | bytes):
-        one = f"texts must be a list of texts, not one of {kind_of(texts)}{advice}"
+        one = f"texts must be a list of texts, not {kind_of(texts)}{advice}"
         raise InvalidInputError(one, field="texts", value=texts)
     for position, text in enumerate(texts):
         if not isinstance(text, str):

@@ -400,10 +400,12 @@ class GraphSync:
             taken = [] if is_busy else await self._take(queue, min(self._batch, left), scope)
             left -= len(taken)
             if taken:
+                reached = False
                 try:
                     reached = await self._do(queue, taken)
                 finally:
-                    self.wake()  # the worker may have found nothing due while these were taken: some are given back
+                    if not reached:
+                        self.wake()  # it may have found nothing due while these were taken, which are given back
                 if not reached:
                     return
                 continue

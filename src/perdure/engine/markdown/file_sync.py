@@ -62,13 +62,13 @@ class Watcher:
 
 
 class FileSync:
-    """The kernel's `FileObserver` over a store of files."""
+    """The kernel's `FileObserver` over a store of files; `erase` erases forgotten memories that came back."""
 
-    def __init__(self, kernel: Kernel, *, watch: bool) -> None:
+    def __init__(self, kernel: Kernel, *, watch: bool, erase: Callable[[Sequence[str]], Awaitable[None]]) -> None:
         self._kernel = kernel
         self._watch = watch
+        self._erase = erase
         self.watcher = Watcher(kernel)
-        self.erase: Callable[[Sequence[str]], Awaitable[None]] | None = None  # set by the engine, which can
         versions = kernel.store.versions if isinstance(kernel.store, FileStore) else None
         self.versioning = None if versions is None else CommitWorker(kernel, versions)
 
@@ -101,8 +101,7 @@ class FileSync:
 
     async def forget_again(self, ids: Sequence[str]) -> None:
         """Erase forgotten memories whose files a checkout, a merge or a pull brought back."""
-        if self.erase is not None:
-            await self.erase(ids)
+        await self._erase(ids)
         self.note(())
 
     async def state_at(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:

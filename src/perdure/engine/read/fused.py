@@ -384,8 +384,8 @@ TRIES = 4
 JUDGED = 5
 """Memories from the top whose likeness says how well the best one answers."""
 UNREAD = 0.5
-"""Share of a likeness by an English embedder that counts for a question in German that shares no topic word: unrelated
-sentences score .74 to .90 in full, as high as answers do."""
+"""Share of a likeness by an English embedder that counts for a question in another language that shares no topic word:
+unrelated German sentences score .74 to .90 in full, as high as answers do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,7 +541,8 @@ class FusedSearch:
     ) -> list[float]:
         """Fused scores as shares of the best one's, times how well one of the best answers by itself.
 
-        For a question in German, an embedder that reads only English says little where no topic word is shared.
+        For a question in es, pt, it, fr or de, an embedder that reads only English says little where no topic word is
+        shared.
         """
         if not points:
             return []

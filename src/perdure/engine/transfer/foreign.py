@@ -79,8 +79,8 @@ async def import_parts(
     """Import files of any known format, and report what was left out or rejected, and its place.
 
     Running it again imports only what is new. The memory is opened with the first readable item, so that a file without
-    any makes none. InvalidInputError if no file has a known format; ScopeError if there are
-    conversations and no scope for them.
+    any makes none. InvalidInputError if no file has a known format; ScopeError if there are conversations and no scope
+    for them.
     """
     report = ImportReport()
     intake = ImportWriter(engine, report, kept)

@@ -94,6 +94,7 @@ class AsyncMemoryTool:
                 return await self._delete(_path(command, "path"))
             case "rename":
                 return await self._rename(_path(command, "old_path"), _path(command, "new_path"))
+        # "None" is what Anthropic's own tool answers.
         raise Refused(f"Error: Unknown command: {None if name is None else shown(name)}")
 
     async def _view(self, path: str, view_range: object) -> str:

@@ -375,6 +375,7 @@ def test_context_and_forget(server: Running) -> None:
     assert server.client.get("/v1/context", params={**params, "order": "age"}).status_code == 422
     dry = server.client.post("/v1/forget", json={"id": event["id"], "dry_run": True}).json()
     assert [each["id"] for each in dry["results"]] == [event["id"]] and dry["dry_run"]
+    assert dry["reasons"] == {event["id"]: "matched"} and dry["unsourced"] == []
     report = server.client.post("/v1/forget", json={"user_id": "ana"}).json()
     assert {place["place"] for place in report["places"]} >= {"store", "history"}
     assert server.client.get("/v1/memories", params={"user_id": "ana"}).json()["results"] == []

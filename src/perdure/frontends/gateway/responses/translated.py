@@ -11,6 +11,7 @@ from starlette.types import Send
 from perdure.backends.http.upstream import UpstreamAnswer
 from perdure.domain.clock import system_clock
 from perdure.domain.errors import InvalidInputError, UpstreamError
+from perdure.domain.text.readable import kind_of as kind_of_value
 from perdure.domain.text.readable import shown
 from perdure.frontends.gateway.overrides import without_ours
 from perdure.frontends.gateway.request_context import memory_headers
@@ -129,7 +130,7 @@ class _Adding:
     def _text(self, of: dict[str, Any], key: str, name: str | None = None) -> str:
         value = of.get(key)
         if not isinstance(value, str):
-            raise self._wrong(name or key, f"must be text, not {shown(value)}", value)
+            raise self._wrong(name or key, f"must be text, not {kind_of_value(value)}", value)
         return value
 
     def _wrong(self, name: str, problem: str, value: object) -> InvalidInputError:
@@ -267,7 +268,7 @@ def _request_object(value: object, place: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidInputError(f"{place} must be an object, not {shown(value)}", field=place, value=value)
+        raise InvalidInputError(f"{place} must be an object, not {kind_of_value(value)}", field=place, value=value)
     return value
 
 

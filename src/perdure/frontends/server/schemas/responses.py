@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, GetJsonSchemaHandler, TypeAdapter
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -188,6 +188,10 @@ class ForgetReport(BaseModel):
     places: list[ErasedPlace]
     dry_run: bool
     erase: bool
+    reasons: dict[str, Literal["matched", "value", "sentence", "merged", "derived", "message"]] = Field(
+        description="Why each of the results goes, by its id"
+    )
+    unsourced: list[Memory] = Field(description="Memories that stay, without the message that they came from")
 
 
 class Consolidation(BaseModel):
