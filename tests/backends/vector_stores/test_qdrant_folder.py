@@ -121,6 +121,7 @@ def test_a_scrub_that_breaks_off_loses_nothing(store: Sync, tmp_path: Path, monk
         broken.setattr(_qdrant_folder, "_write_label", fails)
         with pytest.raises(VectorStoreError, match="no space left"):
             store.scrub()
+    assert len(shards(tmp_path)) == 1, "the half-made copy is gone at once"
     assert ids(store.list("c")) == ["a"]
     store.close()
     store.open()

@@ -399,21 +399,30 @@ class QdrantFolder:
 
     def _rewrite(self, collection: Collection) -> None:
         shard_name, copy = new_shard(collection.folder, collection.shape)
-        after: Any = None
-        while True:
-            request = edge.ScrollRequest(offset=after, limit=COPIED, with_payload=True, with_vector=True)
-            found, after = call_engine(collection.shard.scroll, request)
-            points = [edge.Point(id=point.id, vector=point.vector or {}, payload=point.payload) for point in found]
-            call_engine(copy.update, edge.UpdateOperation.upsert_points(points))
-            if after is None:
-                break
-        call_engine(copy.flush)
-        _write_label(collection.folder, collection.name, collection.shape, shard_name)
+        try:
+            _copy_points(collection.shard, copy)
+            _write_label(collection.folder, collection.name, collection.shape, shard_name)
+        except BaseException:
+            copy.close()  # an open shard writes on by itself, also into a folder that is being deleted
+            shutil.rmtree(collection.folder / shard_name, ignore_errors=True)
+            raise
         old, collection.shard, collection.stale = collection.shard, copy, False
         old.close()
         for other in collection.folder.iterdir():
             if other.is_dir() and other.name != shard_name:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+def _copy_points(shard: edge.EdgeShard, copy: edge.EdgeShard) -> None:
+    after: Any = None
+    while True:
+        request = edge.ScrollRequest(offset=after, limit=COPIED, with_payload=True, with_vector=True)
+        found, after = call_engine(shard.scroll, request)
+        points = [edge.Point(id=point.id, vector=point.vector or {}, payload=point.payload) for point in found]
+        call_engine(copy.update, edge.UpdateOperation.upsert_points(points))
+        if after is None:
+            break
+    call_engine(copy.flush)
 
 
 def collections_in(path: Path) -> Shapes:
