@@ -72,6 +72,7 @@ class Query:
     """A second scope whose candidates join those of the first; for presets that rank by similarity."""
     trusted: bool = False  # whether quarantined memories are left out, because the result enters a prompt
     files: bool = False  # whether agents' files are searched too
+    messages: bool = False  # whether messages are searched where the preset leaves them out
     told: frozenset[str] = frozenset()  # fingerprints of messages that the reader already has: they are not candidates
     reference_time: datetime | None = None
     """The time that "last week" in the question is relative to; default the clock."""

@@ -79,7 +79,7 @@ def test_the_report_says_why_each_memory_goes_and_which_lose_a_message(memory: M
     done = memory.forget(query="I moved to Trondheim", threshold=0.4, **ANA)
     for report in (dry, done):
         assert report.reasons[home.id] == "matched" and report.reasons.keys() == {item.id for item in report.results}
-        assert {report.reasons[item.id] for item in report.results if item.id != home.id} <= {"message"}
+        assert {report.reasons[item.id] for item in report.results if item.id != home.id} <= {"message", "matched"}
         assert [item.id for item in report.unsourced] == [sister.id]
         assert report.model_dump()["unsourced"][0]["memory"] == sister.memory
     assert [item.id for item in memory.get_all(**ANA).results] == [sister.id]
@@ -104,6 +104,40 @@ def test_by_query_takes_what_scores_enough(memory: Memory) -> None:
     report = memory.forget(query="User is allergic to peanuts", threshold=0.9, **ANA)
     assert [item.memory for item in report.results] == ["User is allergic to peanuts"]
     assert [item.memory for item in memory.get_all(**ANA).results] == ["User plays the oboe in a band"]
+
+
+@pytest.mark.parametrize("erase", [True, False])
+def test_by_query_takes_messages_that_no_fact_rests_on(memory: Memory, erase: bool) -> None:
+    memory.add("I moved to Lisbon last year.", **ANA)
+    memory.add(
+        [
+            {"role": "user", "content": "what is the weather in Lisbon?"},
+            {"role": "assistant", "content": "It rains in Lisbon."},
+        ],
+        **ANA,
+    )
+    memory.add("I live in Lisbon.", **ANA)
+    memory.add("My dog is called Rex.", **ANA)
+    memory.add("I live in Lisbon.", user_id="bob")
+    report = memory.forget(query="Lisbon", threshold=0.3, erase=erase, **ANA)
+    gone = {item.memory: report.reasons[item.id] for item in report.results}
+    assert gone.keys() == {
+        "User moved to Lisbon last year", "I moved to Lisbon last year.", "what is the weather in Lisbon?",
+        "It rains in Lisbon.", "I live in Lisbon.",
+    }  # fmt: skip
+    assert set(gone.values()) == {"matched"}
+    left = [item.memory for item in memory.search("Lisbon", **ANA).results]
+    assert left and not any("Lisbon" in text for text in left)
+    assert any("Lisbon" in item.memory for item in memory.search("Lisbon", user_id="bob").results)
+
+
+def test_by_query_leaves_messages_below_the_threshold(memory: Memory) -> None:
+    memory.add("what is the weather in Lisbon?", **ANA)
+    memory.add("My dog is called Rex.", **ANA)
+    assert memory.forget(query="Lisbon", threshold=0.99, **ANA).results == []
+    assert memory.forget(query="bicycle", threshold=0.5, **ANA).results == []
+    for word in ("Lisbon", "Rex"):
+        assert any(word in item.memory for item in memory.search(word, **ANA).results)
 
 
 @pytest.mark.parametrize(

@@ -473,7 +473,7 @@ class ReadPath:
         """Return the kinds of rows that a query may find; presets that keep to a specification find messages only if
         `episodes` is `search`."""
         kinds = self.searched if query.files else self.kinds
-        if query.preset.ranking == "fused" or self._kernel.config.episodes == "search":
+        if query.messages or query.preset.ranking == "fused" or self._kernel.config.episodes == "search":
             return kinds
         return tuple(kind for kind in kinds if kind != "messages")
 

@@ -163,7 +163,7 @@ class Forget:
                     found.reasons.setdefault(_memory_of(row), "message")
 
     async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
-        """Note the memories that match the query; deleted ones too, which `as_of` and `history` still show.
+        """Note the memories and messages that match; deleted ones too, which `as_of` and `history` still show.
 
         The packaged encoder reads English: to it, most German sentences resemble each other ("meine Adresse" scored
         .74 to .87 against five messages about other things), and "User lives in Leipzig" is as near to "meine Tochter".
@@ -179,6 +179,7 @@ class Forget:
             include_past=True,
             limit=1000,
             related=False,
+            messages=True,
             preset=PLAIN,  # each memory is scored by itself, not relative to the others
         )
         for earlier in (False, True):
