@@ -212,10 +212,11 @@ _SAID = "I moved to Oslo last week. My sister Ana works at the harbour and has t
 
 
 def load_rules() -> None:
-    """Read a sentence and a question by the rules, so that their modules and word files are loaded.
+    """Read a sentence and a question by the rules, so that their modules, the search's and word files are loaded.
 
     The first messages would otherwise wait some tenths of a second for that.
     """
+    import perdure.engine.read.search  # noqa: F401 - the first search would import it
     from perdure.domain.message import Message
     from perdure.pipeline.curation.rules.extraction import read_messages
     from perdure.pipeline.curation.rules.reconciliation import decide

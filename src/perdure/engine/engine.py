@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded, shielded
+from perdure.engine.core.lookup import Lookup
 from perdure.engine.maintenance.tasks import MaintenanceTasks, Quotas
-from perdure.engine.read.search import ReadPath
 from perdure.pipeline.curation.rules.memo import forget_texts
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.engine.maintenance.reflection import Reflect
     from perdure.engine.markdown.file_sync import FileSync
     from perdure.engine.markdown.versions_api import FileVersions
+    from perdure.engine.read.search import ReadPath
     from perdure.engine.requests import Query
     from perdure.engine.write.add import WritePath
     from perdure.engine.write.explicit import Explicit, QuarantineReview
@@ -39,7 +40,14 @@ class Engine:
         quotas = kernel.quota if isinstance(kernel.quota, Quotas) else Quotas(kernel)
         self.access_counts = quotas.access_counts
         self.maintenance = MaintenanceTasks(kernel, quotas)
-        self.read = ReadPath(kernel, self._related(), self.access_counts)
+        self.lookup = Lookup(kernel, self.access_counts)
+
+    @cached_property
+    def read(self) -> ReadPath:
+        """Searches."""
+        from perdure.engine.read.search import ReadPath
+
+        return ReadPath(self._kernel, self._related(), self.access_counts)
 
     @cached_property
     def write(self) -> WritePath:

@@ -488,6 +488,14 @@ def test_weights_that_appear_later_are_used_without_a_new_embedder(
     assert embed(embedder, "tea").shape == (1, 384)
 
 
+def test_a_process_that_embeds_nothing_does_not_wait_for_numpy() -> None:
+    code = (
+        "import sys; from perdure.backends.embedders.minilm import MiniLMEmbedder as M;"
+        "M(M.Settings()).label; assert not {'numpy', 'onnxruntime', 'urllib.request'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_nothing_is_reported_to_the_makers_of_the_runtime(tmp_path: Path) -> None:
     """The runtime leaves a session file in the temporary folder when its telemetry is on."""
     code = (

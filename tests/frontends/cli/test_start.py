@@ -44,6 +44,34 @@ def test_what_only_looks_loads_nothing_that_reads_messages(tmp_path: Path, comma
     assert not {"alembic", "onnxruntime", "tokenizers", "fastapi", "rich"} & loaded
 
 
+NOT_FOR_A_LIST = (
+    "http",
+    "numpy",
+    "perdure.backends.vector_stores.common.scoring",
+    "perdure.backends.vector_stores.sqlite.search",
+    "perdure.engine.read.fused",
+    "perdure.engine.read.profile",
+    "perdure.engine.read.search",
+    "perdure.pipeline.prompting",
+    "perdure.pipeline.retrieval.directives",
+    "perdure.pipeline.retrieval.features",
+    "perdure.pipeline.retrieval.fusion",
+    "perdure.pipeline.retrieval.question",
+    "perdure.pipeline.retrieval.rescoring",
+    "perdure.pipeline.retrieval.time_window",
+    "urllib.request",
+)
+
+
+@pytest.mark.parametrize("command", ["list", "get"])
+def test_what_only_lists_loads_neither_numpy_nor_what_ranks(tmp_path: Path, command: str) -> None:
+    at = folder(tmp_path / "memory")
+    id = at.said("Ana lives in Lisbon")
+    asked = ("--user-id", "ana") if command == "list" else (id,)
+    loaded = loaded_by(command, *asked, "--path", str(at.path))
+    assert sorted(name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in NOT_FOR_A_LIST)) == []
+
+
 def test_what_remembers_loads_what_it_needs(tmp_path: Path) -> None:
     at = folder(tmp_path / "memory")
     loaded = loaded_by("add", "I live in Lisbon.", "--user-id", "ana", "--path", str(at.path))

@@ -31,7 +31,11 @@ sys.meta_path.insert(0, Watch())
 """A `sitecustomize` that notes the variables at the moment when a process imports NumPy."""
 
 CLI = ["-m", "perdure.frontends.cli.main"]
-LIBRARY = "from perdure import Memory; Memory({'path': 'memory', 'embedder': {'provider': 'hashed'}})"
+LIBRARY = """
+from perdure import Memory
+with Memory({"path": "memory", "embedder": {"provider": "hashed"}}) as memory:
+    memory.search("where?", user_id="ana")
+"""
 
 
 class Watched:
@@ -76,7 +80,7 @@ def watched(tmp_path: Path) -> Watched:
 SERVING = {
     "serve": ("serve", "--port", "0", "--path", "memory"),
     "proxy": ("proxy", "--port", "0", "--openai-base-url", "http://127.0.0.1:9/v1", "--path", "memory"),
-    "list": ("list", "--user-id", "ana", "--path", "memory"),
+    "search": ("search", "where?", "--user-id", "ana", "--path", "memory"),
 }
 
 

@@ -19,12 +19,13 @@ import mmap
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from perdure.domain.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 GRAPH_VERSION = 2  # raised whenever the graph changes: cached graphs of another version are not used
 HIDDEN, HEADS, EPSILON = 384, 12, 1e-12
@@ -36,14 +37,16 @@ Precision = Literal["fp32", "int8"]
 INPUT_STEPS, WEIGHT_STEPS = 127, 64
 """Largest whole number of an input and of a weight in int8. Two products of 8-bit inputs and 7-bit weights fit the 16
 bits that older processors add them in: the sums are exact, and alike on every processor."""
+Weights: TypeAlias = "Mapping[str, NDArray[np.float32]]"
 NO_ZERO = 1e-20  # added to a row's largest number before dividing by it
 ZERO_POINT = 128  # what stands for 0 in the inputs, which are bytes without a sign
 RUNTIME_DOMAIN = "com.microsoft"  # the domain of ONNX Runtime's own operators
-Weights = Mapping[str, NDArray[np.float32]]
 
 
 def read_weights(file: Path) -> dict[str, NDArray[np.float32]]:
     """Read the tensors of a safetensors file in float32, by their BERT names; EmbeddingError if it is not MiniLM."""
+    import numpy as np
+
     try:
         weights = {name: tensor.astype(np.float32, copy=False) for name, tensor in map_tensors(file)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -63,6 +66,8 @@ def map_tensors(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     The format: https://github.com/huggingface/safetensors#format. ValueError, KeyError, TypeError or AttributeError
     for another one.
     """
+    import numpy as np
+
     with file.open("rb") as stream:
         mapped = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
     data = 8 + int.from_bytes(mapped[:8], "little")
@@ -180,9 +185,13 @@ class _Writer:
         return name
 
     def ints(self, *values: int) -> str:
+        import numpy as np
+
         return self.constant("ints_" + "_".join(map(str, values)), np.array(values, np.int64))
 
     def floats(self, value: float) -> str:
+        import numpy as np
+
         return self.constant(f"float_{value}", np.array(value, np.float32))
 
     def weight(self, name: str) -> str:
@@ -220,6 +229,8 @@ class _Int8Writer(_Writer):
     domains: Mapping[str, int] = {**_Writer.domains, RUNTIME_DOMAIN: 1}
 
     def product(self, states: str, name: str, matrix: NDArray[np.float32]) -> str:
+        import numpy as np
+
         largest = self.add("ReduceMax", self.add("Abs", states), self.ints(-1), keepdims=1)
         largest = self.add("Add", largest, self.floats(NO_ZERO))
         step = self.floats(1 / INPUT_STEPS)
@@ -277,6 +288,8 @@ def _attribute(name: str, value: int | float | Sequence[int]) -> _Message:
 
 
 def _tensor(name: str, value: NDArray[Any]) -> _Message:
+    import numpy as np
+
     value = np.ascontiguousarray(value)  # of one dimension at least
     raw = value.reshape(-1).view(np.uint8).data
     head = [part for size in value.shape for part in _field(1, size)]
@@ -290,6 +303,8 @@ def _value(name: str, kind: int, shape: Shape) -> _Message:
 
 def _rounded(values: NDArray[np.float32], axis: int, steps: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Return integers of at most `steps`, and the factor for each position off the axis that restores the values."""
+    import numpy as np
+
     largest = np.maximum(np.abs(values).max(axis=axis, keepdims=True), np.finfo(np.float32).tiny * steps)
     scales = (largest / steps).astype(np.float32)
     return np.rint(values / scales).astype(np.int8), scales
@@ -311,6 +326,8 @@ def _embed_tokens(graph: _Writer, *, packed: bool) -> str:
 
 def _attend(graph: _Writer, states: str, bias: str, layer: int) -> str:
     """Multi-head self-attention with one matrix for query, key and value; the 1/sqrt(d) is folded into the query."""
+    import numpy as np
+
     prefix = f"encoder.layer.{layer}.attention"
     width = HIDDEN // HEADS
     scales = {"query": np.float32(width**-0.5), "key": np.float32(1), "value": np.float32(1)}

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from perdure.backends.embedders._minilm_graph import HIDDEN, MASKED, PAIRED, Weights, map_tensors
 from perdure.backends.shared.onnx import Session
 from perdure.domain.errors import EmbeddingError
 from perdure.domain.fact import Relation
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 TRAINED = "judge.npz"
 LONGEST = 128
@@ -33,6 +34,8 @@ _PLACES = ("embeddings.position_embeddings.weight", "embeddings.token_type_embed
 
 def trained_weights() -> dict[str, NDArray[np.float32]]:
     """Return the trained layers and outputs in float32, by their names."""
+    import numpy as np
+
     found: dict[str, NDArray[np.float32]] = {}
     with (files(__package__) / TRAINED).open("rb") as stream, np.load(stream) as stored:
         for name in stored.files:
@@ -64,6 +67,8 @@ class Embeddings:
 
     @classmethod
     def read(cls, file: Path) -> Embeddings:
+        import numpy as np
+
         try:
             found = dict(map_tensors(file))
             words, places, types = (found[name] for name in (WORDS, *_PLACES))
@@ -90,6 +95,8 @@ class Judge:
         return [float(row[1]) for row in self._ask(model, pairs)]
 
     def _ask(self, output: str, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float32]]:
+        import numpy as np
+
         read = [self._read(first, second) for first, second in pairs]
         found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(read)
         for places in _runs([len(ids) for ids, _ in read]):
@@ -110,6 +117,8 @@ class Judge:
         return [start, *one, end, *two[: LONGEST - len(one) - 3], end], len(one) + 2
 
     def _feed(self, read: Sequence[tuple[list[int], int]]) -> dict[str, NDArray[np.float32]]:
+        import numpy as np
+
         width = max(len(ids) for ids, _ in read)
         states = np.zeros((len(read), width, HIDDEN), np.float32)
         apart = np.full((len(read), 1, 1, width), MASKED, np.float32)

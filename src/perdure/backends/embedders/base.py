@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, ClassVar
 
 from perdure.domain.fact import PairJudge
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 HINT = ": use embed() for one text"  # the advice to callers that give one text instead of a list
 
@@ -47,6 +48,8 @@ class Embedder(ABC):
 
     async def embed(self, text: str) -> NDArray[np.float32]:
         """Return the vector of one text, of shape (dimension,)."""
+        import numpy as np
+
         vectors = await self.embed_batch([text])
         return np.asarray(vectors[0], dtype=np.float32)
 

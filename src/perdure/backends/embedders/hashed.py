@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.embedders.base import HINT, Embedder
 from perdure.domain.text.readable import readable_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _WORD = re.compile(r"[^\W_]+")
 _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
@@ -44,6 +46,8 @@ class HashedEmbedder(Embedder):
         return self._dimension
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
         words = [_WORD.findall(text.lower()) or [""] for text in readable_texts(texts, HINT)]
         counts = np.zeros((len(words), self._dimension), dtype=np.float32)
         rows = np.repeat(np.arange(len(words)), [len(found) for found in words])

@@ -11,11 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking
@@ -50,6 +48,10 @@ from perdure.backends.shared.onnx import (
 )
 from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError
 from perdure.domain.text.readable import readable_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FOLDER = "all-MiniLM-L6-v2"  # name of the folder, inside the cache folder, that a download fills
 WEIGHTS_PACKAGE = "perdure_minilm"
@@ -181,6 +183,8 @@ class Encoder(OnnxEncoder):
 
     def feed(self, tokens: Sequence[Sequence[int]]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """The inputs of the graph for one batch of token ids, and their mask."""
+        import numpy as np
+
         if not self._packed:
             return super().feed(tokens)
         lengths = [len(ids) for ids in tokens]
@@ -407,6 +411,8 @@ class MiniLMEmbedder(Embedder):
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), 384) and length 1; a single text is processed before waiting lists."""
+        import numpy as np
+
         readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, HIDDEN), dtype=np.float32)

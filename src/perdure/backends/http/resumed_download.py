@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from perdure.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    import http.client
+    import urllib.request
 
 
 def user_cache_dir() -> Path | None:
@@ -142,6 +143,8 @@ def fetch_file(url: str, place: Path, file: RemoteFile, report: Progress, timeou
 
 def _persistently(call: Callable[[], T]) -> T:
     """Return the result of a call, retried while the connection fails."""
+    import http.client  # here and below: who asks for the cache folder downloads nothing
+
     for attempt in range(ATTEMPTS):
         try:
             return call()
@@ -154,12 +157,14 @@ def _persistently(call: Callable[[], T]) -> T:
 
 def _continue(url: str, part: Path, file: RemoteFile, report: Progress, timeout: float) -> None:
     """Append the rest of a partial file; a server that cannot continue sends it from the beginning."""
+    from http import HTTPStatus
+
     have = part.stat().st_size
     request = _request(url)
     if have:
         request.add_header("Range", f"bytes={have}-")
     with _open(request, timeout) as response, part.open("ab") as stream:
-        if have and response.status != http.HTTPStatus.PARTIAL_CONTENT:
+        if have and response.status != HTTPStatus.PARTIAL_CONTENT:
             stream.truncate(0)
             have = 0
         while have <= file.size:
@@ -177,15 +182,21 @@ def _continue(url: str, part: Path, file: RemoteFile, report: Progress, timeout:
 
 
 def _request(url: str) -> urllib.request.Request:
+    import urllib.request
+
     return urllib.request.Request(url, headers={"User-Agent": "perdure"})  # noqa: S310 - check_address saw the scheme
 
 
 def _open(request: urllib.request.Request, timeout: float) -> http.client.HTTPResponse:
+    import urllib.error
+    import urllib.request
+    from http import HTTPStatus
+
     try:
         response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=timeout)  # noqa: S310 - as above
     except urllib.error.HTTPError as error:
         with error:
-            if error.code == http.HTTPStatus.TOO_MANY_REQUESTS or error.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+            if error.code == HTTPStatus.TOO_MANY_REQUESTS or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise _ConnectionLost(str(error)) from error
             raise DownloadError(str(error)) from error
     except OSError as error:

@@ -20,17 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from perdure.backends.ledgers.repositories import base as repositories
     from perdure.backends.ledgers.repositories.base import Ids
     from perdure.domain.event import Change, Episode, HistoryRecord
     from perdure.domain.job import Job
     from perdure.domain.scope import Scope
-
-Vector = NDArray[np.float32]  # one float32 vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +41,9 @@ class JournalEntry:
     store_identity: str
     """The physical store that it was written for."""
     collection: str
-    vector: Vector | None = field(default=None, compare=False)
+    vector: NDArray[np.float32] | None = field(default=None, compare=False)
     """The vector of `change.after`, if there is one."""
-    keep_vector: Vector | None = field(default=None, compare=False)
+    keep_vector: NDArray[np.float32] | None = field(default=None, compare=False)
     """The vector of `change.keep`, if there is one."""
     sequence: int = 0
     """Place in the order of all changes of this ledger, from 1; also its history record's."""

@@ -14,14 +14,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
-
-import numpy as np
-from numpy.typing import NDArray
 
 from perdure.backends.blocking import start_blocking
 from perdure.domain.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MOST_JOBS = 16  # requests in one run at most
 RUN_TOKENS = 96
@@ -34,7 +35,7 @@ QUERY_TURNS = 8
 TOKENIZE_AT_ONCE = 32  # texts of lists that are tokenized between two runs
 Tokens = list[list[int]]
 Tokenize = Callable[[str], list[int]]
-Run = Callable[[Tokens], NDArray[np.float32]]
+Run: TypeAlias = "Callable[[Tokens], NDArray[np.float32]]"
 Cut = Callable[[Sequence[int]], list[list[int]]]
 """From the token counts of texts to the positions that are read together, one list for each run."""
 
@@ -52,6 +53,8 @@ class _Job:
     __slots__ = ("future", "is_settled", "loop", "run", "runs", "texts", "tokens", "vectors")
 
     def __init__(self, texts: Sequence[str], dimension: int, run: Run) -> None:
+        import numpy as np
+
         self.texts = texts
         self.run = run
         self.vectors = np.empty((len(texts), dimension), dtype=np.float32)
@@ -130,10 +133,14 @@ class MicroBatcher:
 
     async def embed(self, text: str, run: Run) -> NDArray[np.float32]:
         """Return the vector of one text, of shape (dimension,), before all waiting lists."""
+        import numpy as np
+
         return np.asarray((await self._ask(_Job([text], self._dimension, run)))[0], dtype=np.float32)
 
     async def embed_batch(self, texts: Sequence[str], run: Run) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), dimension), in order; a single text counts as a query."""
+        import numpy as np
+
         if not texts:
             return np.empty((0, self._dimension), dtype=np.float32)
         return await self._ask(_Job(texts, self._dimension, run))

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from perdure.domain.errors import EmbeddingError, PerdureError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 BATCH_TOKENS = 256
 """Tokens per run, padding included. From there on a token costs the same or more (benchmarks/encoder.py)."""
@@ -26,10 +27,9 @@ RUN_COST = 8
 """What a run costs beside its tokens, in tokens: more padding than this is dearer than another run (measured as above;
 a few texts of mixed length are up to 1.9 times as fast as in one run filled to BATCH_TOKENS)."""
 
-_KINDS: dict[str, Any] = {"tensor(int32)": np.int32, "tensor(float)": np.float32}
 Session = Any  # an onnxruntime.InferenceSession; the driver has no types
 Tokenize = Callable[[str], list[int]]
-Pool = Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.float32]]
+Pool: TypeAlias = "Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.float32]]"
 """From token states of shape (b, s, d) and their mask (b, s) to sentence vectors (b, d)."""
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -55,9 +55,12 @@ class OnnxEncoder:
         pool: Pool,
         padding: int = 0,
     ) -> None:
+        import numpy as np
+
         self._provider = provider
         self._session = session
-        self._inputs = {node.name: _KINDS.get(node.type, np.int64) for node in session.get_inputs()}
+        kinds: dict[str, Any] = {"tensor(int32)": np.int32, "tensor(float)": np.float32}
+        self._inputs = {node.name: kinds.get(node.type, np.int64) for node in session.get_inputs()}
         if strange := set(self._inputs) - self.known_inputs:
             raise EmbeddingError(f"{provider}: the graph asks for {', '.join(sorted(strange))}, which is not known")
         self._tokenize = tokenize
@@ -68,6 +71,8 @@ class OnnxEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), dimension), in order, independent of the batches."""
+        import numpy as np
+
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         tokens = [self._tokenize(text) for text in texts]
         for batch in self.cut([len(ids) for ids in tokens], BATCH_TOKENS):
@@ -80,6 +85,8 @@ class OnnxEncoder:
 
     def feed(self, tokens: Sequence[Sequence[int]]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """Return the inputs of the graph for one batch of token ids, and their mask, in which 0 is padding."""
+        import numpy as np
+
         width = max(map(len, tokens))
         ids = np.full((len(tokens), width), self._padding, dtype=np.int64)
         mask = np.zeros((len(tokens), width), dtype=np.int64)
@@ -91,6 +98,8 @@ class OnnxEncoder:
 
     def run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Return the vectors of one batch of token ids, in one run."""
+        import numpy as np
+
         known, mask = self.feed(tokens)
         feed = {name: known[name].astype(kind, copy=False) for name, kind in self._inputs.items()}
         try:
@@ -110,12 +119,16 @@ class OnnxEncoder:
 
 def mean_of_tokens(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the mean over the tokens without padding (Reimers and Gurevych 2019, arXiv:1908.10084)."""
+    import numpy as np
+
     weights = mask[:, :, None].astype(np.float32)
     return np.asarray((states * weights).sum(axis=1) / weights.sum(axis=1), dtype=np.float32)
 
 
 def first_token(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the state of the first token, [CLS] (Devlin et al. 2019, arXiv:1810.04805)."""
+    import numpy as np
+
     return np.asarray(states[:, 0], dtype=np.float32)
 
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from perdure.domain.text.terms import key_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from perdure.domain.filter import Filter
 
-Vector = NDArray[np.float32]  # one float32 vector of the collection's dimension; it need not be of length 1
+    Vector: TypeAlias = NDArray[np.float32]  # of the collection's dimension; it need not be of length 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Kept:
     @property
     def keys(self) -> bytes:
         """Return the words by `key_of`, as little-endian 64-bit integers."""
+        import numpy as np
+
         return np.array([key_of(word) for word in self.words], "<i8").tobytes()
 
 
@@ -62,6 +64,8 @@ class KeptWords:
 
     def with_vector(self) -> dict[str, Vector]:
         """Return the existing vectors by word."""
+        import numpy as np
+
         return {self.texts[place]: self.vectors[place] for place in np.flatnonzero(self.given).tolist()}
 
 
@@ -117,6 +121,16 @@ Points: TypeAlias = list[Point]
 Hits: TypeAlias = list[Hit]  # hits, best first
 Names: TypeAlias = list[str]  # names or sentences, in order
 STREAMED = 500  # rows in a batch of `stream`
+
+
+def __getattr__(name: str) -> Any:
+    """Make `Vector` for those who import it at run time: opening a memory must not wait for NumPy."""
+    if name != "Vector":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import numpy as np
+    from numpy.typing import NDArray
+
+    return NDArray[np.float32]
 
 
 class VectorStore(ABC):
@@ -269,6 +283,8 @@ class VectorStore(ABC):
 
     async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
         """Return the existing words of these keys, in any order."""
+        import numpy as np
+
         return KeptWords([], [], np.zeros((0, 0), np.float32), np.zeros(0, np.bool_))
 
     async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:

@@ -8,24 +8,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import EARLIEST, read_moment
 from perdure.domain.errors import EmbeddingError, NotFoundError
 from perdure.domain.memory import LIVE, NOTES
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import key_of
 from perdure.engine.aio.calls import degrade
-from perdure.pipeline.retrieval.directives import directive, preference
-from perdure.pipeline.retrieval.features import Cues, Entry, pack, pack_entry, passages, read, unpack
-from perdure.pipeline.retrieval.names import proper_nouns
-from perdure.pipeline.retrieval.standing_facts import is_standing
-from perdure.pipeline.retrieval.time_window import temporal_words
+
+if TYPE_CHECKING:
+    from perdure.backends.embedders.base import Embedder
+    from perdure.backends.vector_stores.base import Vector, VectorStore
+    from perdure.pipeline.retrieval.features import Cues, Entry
 
 logger = logging.getLogger("perdure")
 SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
@@ -178,6 +175,8 @@ async def embed_missing(store: VectorStore, collection: str, embedding: Embeddin
             return
 
 
+# The imports inside functions bring NumPy and the rules of reading, which opening a memory must not wait for.
+
 # Recall data computed when a memory is written, and stored in its row: cues, and the vectors of passages.
 
 # The cues of a row: read out of its text when it is written, and kept in it, for reading them takes a third of a
@@ -188,6 +187,12 @@ CUES = "cues"  # the payload's key; not a field of an item, so that a rewritten 
 
 def read_cues(payload: Mapping[str, Any]) -> Cues:
     """Return the cues of a row's text that its role and speaker allow."""
+    from perdure.pipeline.retrieval.directives import directive, preference
+    from perdure.pipeline.retrieval.features import Cues
+    from perdure.pipeline.retrieval.names import proper_nouns
+    from perdure.pipeline.retrieval.standing_facts import is_standing
+    from perdure.pipeline.retrieval.time_window import temporal_words
+
     text = payload.get("memory")
     role = payload.get("role", "memory")
     if not isinstance(text, str):
@@ -212,6 +217,8 @@ def pack_cues(cues: Cues) -> str:
 
 def cues_of(payload: Mapping[str, Any]) -> Cues:
     """Return the stored cues of a row, else those of its text."""
+    from perdure.pipeline.retrieval.features import Cues
+
     kept = payload.get(CUES)
     parts = kept.split(".") if isinstance(kept, str) else []
     if len(parts) != 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
@@ -241,6 +248,10 @@ async def with_derived(embedding: Embedding, points: Sequence[Point]) -> list[Po
 
 
 async def _with_passages(embedding: Embedding, points: Sequence[Point]) -> list[Point]:
+    import numpy as np
+
+    from perdure.pipeline.retrieval.features import pack, passages
+
     done = [_with_cues(point) for point in points]
     cut = {
         place: passages(point.payload["memory"])[:MOST]
@@ -273,6 +284,10 @@ def stamp_of(payload: Mapping[str, Any]) -> str:
 
 def entry_of(point: Point, dimension: int) -> Entry:
     """Return the row as an entry of an index whose vectors have this dimension."""
+    import numpy as np
+
+    from perdure.pipeline.retrieval.features import Entry, read, unpack
+
     payload = point.payload
     told = read_moment(payload.get("told_at", ""))
     made = read_moment(payload.get("created_at", ""))
@@ -306,6 +321,8 @@ def with_kept(point: Point, dimension: int) -> Point:
     """Return the row with its recall data for the store; rows that are not live are not searched, and have none."""
     if not _is_live(point):
         return point
+    from perdure.pipeline.retrieval.features import pack_entry
+
     return Point(point.id, point.vector, point.payload, pack_entry(entry_of(point, dimension)))
 
 

@@ -1,24 +1,26 @@
-"""Look up rows: by id inside the access scope, page by page, and rows that belong to other memories."""
+"""Look up memories and rows: by id inside the access scope, page by page, and rows that belong to other memories."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from perdure.domain.errors import NotFoundError
+from perdure.domain.event import ListResult
 from perdure.domain.filter import Condition, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, scoped
-from perdure.pipeline.retrieval.rescoring import tells_again, topics
-from perdure.pipeline.retrieval.words import holds_topic
+from perdure.engine.aio.calls import guarded
+from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, records_inside, scoped, visible
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import Ledger
     from perdure.backends.vector_stores.base import Hit, Point, Vector
-    from perdure.domain.event import Change, Episode
+    from perdure.domain.event import Change, Episode, HistoryRecord
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
+    from perdure.engine.read.access_counts import AccessCounts
 
 SESSION = "session"  # the source of summaries of a whole session, which no later fact overwrites
 CURATORS = frozenset({"add", "add_facts", "gateway", "repair"})
@@ -26,6 +28,60 @@ CURATORS = frozenset({"add", "add_facts", "gateway", "repair"})
 RETOLD = 50
 """Messages nearest to a deleted memory that are looked at for it, by meaning and by words."""
 AT_A_TIME = 500  # ids in one filter, and rows of a page
+
+
+# The imports inside functions bring the rules of ranking: a list of memories must not wait for them.
+
+
+class Lookup:
+    """Returns single memories, pages of them, and their history, without ranking any."""
+
+    def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
+        self._kernel = kernel
+        self.access_counts = accesses
+
+    @guarded
+    async def get(self, id: str, walls: Scope = UNRESTRICTED) -> MemoryItem | None:
+        """Return the current memory with this id, or None, also if it is outside the access scope."""
+        kernel = self._kernel
+        found = await kernel.store.payloads(kernel.collection, [id])
+        if not found:
+            return None
+        item = MemoryItem.from_payload(found[0].payload)
+        return self.access_counts.counted(item) if item.state == LIVE and is_inside(walls, item) else None
+
+    @guarded
+    async def get_all(
+        self,
+        scope: Scope,
+        *,
+        limit: int,
+        filters: Filter | None,
+        cursor: str | None,
+        as_of: datetime | None,
+        include_past: bool,
+        kinds: tuple[str, ...] = ("facts",),
+    ) -> ListResult:
+        """Return a page of the scope's memories, oldest first by (created_at, id)."""
+        kernel = self._kernel
+        within = visible(
+            scope, now=kernel.clock.now(), kinds=kinds, as_of=as_of, include_past=include_past, filters=filters
+        )
+        page = await kernel.store.list(kernel.collection, within, limit, cursor)
+        return ListResult(
+            [self.access_counts.counted(as_shown(point.payload)) for point in page.points], page.next_cursor
+        )
+
+    @guarded
+    async def history(self, id: str, walls: Scope = UNRESTRICTED) -> list[HistoryRecord]:
+        """Return every event of the memory, and of its line of replacements, oldest first."""
+        return records_inside(walls, await self._kernel.history(id))
+
+
+def as_shown(payload: dict[str, Any], score: float | None = None, similarity: float | None = None) -> MemoryItem:
+    """Build the returned item: an earlier version has the id of its memory."""
+    item = MemoryItem.from_payload(payload, score=score, similarity=similarity)
+    return item if item.version_of is None else item.with_(id=item.version_of)
 
 
 async def live_row(kernel: Kernel, id: str, walls: Scope) -> tuple[MemoryItem, Point]:
@@ -132,6 +188,8 @@ async def retellings(kernel: Kernel, item: MemoryItem, vector: Vector | None) ->
     """
     if item.is_said or not kernel.config.searches_messages:
         return ()
+    from perdure.pipeline.retrieval.rescoring import tells_again, topics
+
     within = all_of(scope_filter(item.scope), eq("state", LIVE), eq("kind", "messages"))
     hits: dict[str, Hit] = {}
     if vector is not None:
@@ -146,6 +204,8 @@ async def told_in_words(kernel: Kernel, scope: Scope, matter: str, language: str
     """Return the user's searched messages, but questions, that hold each topic word of a matter in another language."""
     if not kernel.config.searches_messages:
         return set()
+    from perdure.pipeline.retrieval.words import holds_topic
+
     within = all_of(scope_filter(scope), eq("state", LIVE), eq("kind", "messages"), eq("role", "user"))
     hits = list(await kernel.store.keyword_search(kernel.collection, matter, RETOLD, within) or ())
     if vector is not None:
@@ -159,6 +219,8 @@ async def tell_what_is_deleted(kernel: Kernel, episodes: Sequence[Episode]) -> s
 
     The deletion may have left them in sight, since messages were not searched then.
     """
+    from perdure.pipeline.retrieval.rescoring import tells_again, topics
+
     deletions = await _deletions(kernel, {episode.id for episode in episodes}, [Scope()], UNRESTRICTED)
     unwanted = [(change, ids) for change, ids in deletions.values() if change.actor not in CURATORS or change.hides]
     found = {id for _, ids in unwanted for id in ids}.intersection(episode.id for episode in episodes)

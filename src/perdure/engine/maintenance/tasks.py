@@ -19,7 +19,6 @@ from perdure.engine.core.access import UNRESTRICTED
 from perdure.engine.core.batch import edit
 from perdure.engine.maintenance.deletion import Removal, pages, remove, remove_held, walk
 from perdure.engine.read.access_counts import AccessCounts
-from perdure.engine.read.profile import is_directive
 from perdure.engine.requests import invalid
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.maintenance.retention import FEEDBACK, is_new, retained, weighed
@@ -71,6 +70,8 @@ def is_exempt(item: MemoryItem) -> bool:
     """Whether a memory never decays: VALIDATED or higher, a summary, a directive, or a fact of the profile."""
     if item.tags is not None and level_of(item.tags.truth_level) >= level_of("VALIDATED"):
         return True
+    from perdure.engine.read.profile import is_directive  # heavy: it ranks
+
     if item.kind == "summaries" or item.role == "summary" or is_directive(item):
         return True
     return item.slots is not None and item.slots.polarity and item.slots.attribute in words("profile_attributes.txt")

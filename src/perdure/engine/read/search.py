@@ -13,14 +13,15 @@ import numpy as np
 from perdure.backends.vector_stores.base import Hit, Point, Vector
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import RerankerError
-from perdure.domain.event import HistoryRecord, ListResult, SearchResult
+from perdure.domain.event import SearchResult
 from perdure.domain.filter import Condition, Filter, Moment, all_of, matches
 from perdure.domain.memory import LIVE, VERSION, MemoryItem, oldest_first
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import background, degrade, guarded
 from perdure.engine.config.config import LLMConfig, asked_by_role, seconds_of
-from perdure.engine.core.access import CONFIRMED, TRUSTED, UNRESTRICTED, is_inside, records_inside, visible
+from perdure.engine.core.access import CONFIRMED, TRUSTED, visible
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import Lookup, as_shown
 from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.engine.read.fused import FusedMatches, FusedSearch
 from perdure.engine.read.profile import Profile
@@ -304,12 +305,11 @@ FAINT = 0.1
 question score 0.04 to 0.5 of the one that answers; on LoCoMo no evidence among the first ten is under 0.4."""
 
 
-class ReadPath:
+class ReadPath(Lookup):
     """Searches and lists memories, and returns their history."""
 
     def __init__(self, kernel: Kernel, related: Related | None = None, accesses: AccessCounts | None = None) -> None:
-        self._kernel = kernel
-        self.access_counts = AccessCounts(kernel) if accesses is None else accesses
+        super().__init__(kernel, AccessCounts(kernel) if accesses is None else accesses)
         self._related = related
         self._fused = FusedSearch(kernel)
         self._standing = Profile(kernel, self._fused.indexes)
@@ -355,7 +355,7 @@ class ReadPath:
 
     async def _by_similarity(self, query: Query, text: str) -> SearchResult:
         warnings: list[str] = []
-        search = SimilaritySearch(self._kernel, _shown, warnings)
+        search = SimilaritySearch(self._kernel, as_shown, warnings)
         scopes = [query.scope] if query.also in (None, query.scope) else [query.scope, query.also]
         withins = [self._within(replace(query, scope=scope, trusted=False)) for scope in scopes]
         async with background(self._reach(query, text)) as reaching:
@@ -382,7 +382,7 @@ class ReadPath:
         )
         async with background(self._reach(query, text)) as reaching:
             found = await self._fused(asked, text, self._within(query), past)
-            items = [found.item(number, _shown) for number in range(len(found.points))]
+            items = [found.item(number, as_shown) for number in range(len(found.points))]
             if query.explain:
                 items = [
                     item.with_(explanation=explain_fused(item, found, number, query))
@@ -396,7 +396,7 @@ class ReadPath:
             asking = found.question
             ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
             if self._by_words:
-                ended = [_shown(point.payload) for point in found.past]
+                ended = [as_shown(point.payload) for point in found.past]
                 ordered = said_once(ordered, items, ended, in_prompt=query.trusted)
             results = ordered[: query.limit]
             coverage = found.coverage([item for item in results if not (item.is_said and only_asks(item.memory))])
@@ -426,7 +426,7 @@ class ReadPath:
         absent = list(dict.fromkeys(id for item in items for id in item.older if id not in here))
         kernel = self._kernel
         points = await kernel.store.payloads(kernel.collection, absent) if absent else []
-        return message_links(items, [*beside, *(_shown(point.payload) for point in points)])
+        return message_links(items, [*beside, *(as_shown(point.payload) for point in points)])
 
     async def _reach(self, query: Query, text: str) -> Reached | None:
         if self._related is None or not query.related or query.versions:
@@ -441,7 +441,7 @@ class ReadPath:
         warnings += reached.warnings
         if self._related is None or not reached.paths:
             return found
-        return await self._related(query, text, self._within(query), found, reached, shown=_shown, warnings=warnings)
+        return await self._related(query, text, self._within(query), found, reached, shown=as_shown, warnings=warnings)
 
     async def _reranked(self, text: str, items: list[MemoryItem], warnings: list[str]) -> list[MemoryItem]:
         """Return the items by the mean of their rank's share and the reranker's; the best score stays the scale."""
@@ -487,43 +487,6 @@ class ReadPath:
         return [
             item.with_(messages=tuple(said[id].as_message() for id in item.sources if id in said)) for item in items
         ]
-
-    @guarded
-    async def get(self, id: str, walls: Scope = UNRESTRICTED) -> MemoryItem | None:
-        """Return the current memory with this id, or None, also if it is outside the access scope."""
-        kernel = self._kernel
-        point = await kernel.store.get(kernel.collection, id)
-        if point is None:
-            return None
-        item = MemoryItem.from_payload(point.payload)
-        return self.access_counts.counted(item) if item.state == LIVE and is_inside(walls, item) else None
-
-    @guarded
-    async def get_all(
-        self,
-        scope: Scope,
-        *,
-        limit: int,
-        filters: Filter | None,
-        cursor: str | None,
-        as_of: datetime | None,
-        include_past: bool,
-        kinds: tuple[str, ...] = ("facts",),
-    ) -> ListResult:
-        """Return a page of the scope's memories, oldest first by (created_at, id)."""
-        kernel = self._kernel
-        within = visible(
-            scope, now=kernel.clock.now(), kinds=kinds, as_of=as_of, include_past=include_past, filters=filters
-        )
-        page = await kernel.store.list(kernel.collection, within, limit, cursor)
-        return ListResult(
-            [self.access_counts.counted(_shown(point.payload)) for point in page.points], page.next_cursor
-        )
-
-    @guarded
-    async def history(self, id: str, walls: Scope = UNRESTRICTED) -> list[HistoryRecord]:
-        """Return every event of the memory, and of its line of replacements, oldest first."""
-        return records_inside(walls, await self._kernel.history(id))
 
     @guarded
     async def context(self, query: Query, *, max_tokens: int) -> str:
@@ -590,9 +553,3 @@ def _calling(named: LLMConfig | None) -> Calling:
 def _earlier_texts(items: list[MemoryItem]) -> int:
     """Return the number of earlier texts of these memories."""
     return sum(item.version - 1 for item in items)
-
-
-def _shown(payload: dict[str, Any], score: float | None = None, similarity: float | None = None) -> MemoryItem:
-    """Build the returned item: an earlier version has the id of its memory."""
-    item = MemoryItem.from_payload(payload, score=score, similarity=similarity)
-    return item if item.version_of is None else item.with_(id=item.version_of)

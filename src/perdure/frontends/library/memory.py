@@ -176,7 +176,7 @@ class AsyncMemory(AsyncClosing):
         """Delete a memory from all current reads; with `erase` also from history and versions, like `forget`."""
         memory_id = requests.read_memory_id(id)
         if requests.read_flag(erase, "erase"):
-            if await self._engine.read.get(memory_id, self._walls) is None:
+            if await self._engine.lookup.get(memory_id, self._walls) is None:
                 raise NotFoundError(f"there is no memory with the id {id!r}")
             await self.forget(id=memory_id)
         else:
@@ -404,7 +404,7 @@ class AsyncMemory(AsyncClosing):
             memory_id = requests.read_memory_id(id)
         except NotFoundError:
             return None
-        return await self._engine.read.get(memory_id, self._walls)
+        return await self._engine.lookup.get(memory_id, self._walls)
 
     async def get_all(
         self,
@@ -423,7 +423,7 @@ class AsyncMemory(AsyncClosing):
 
         With `kind="notes"` it returns the sentences that are kept as they were said, because no fact says them.
         """
-        return await self._engine.read.get_all(
+        return await self._engine.lookup.get_all(
             self._scope(user_id, agent_id, run_id),
             limit=requests.read_limit(limit),
             filters=parse_filter(filters),
@@ -439,7 +439,7 @@ class AsyncMemory(AsyncClosing):
             memory_id = requests.read_memory_id(id)
         except NotFoundError:
             return []
-        return await self._engine.read.history(memory_id, self._walls)
+        return await self._engine.lookup.history(memory_id, self._walls)
 
     async def context(
         self,

@@ -130,7 +130,7 @@ class MemoryClient(AsyncClosing):
         """Return the entries of a conversation, oldest first, each as `{id, content, role, created_at}`."""
         kinds = ("facts", "messages", *(("summaries",) if include_summary else ()))
         scope = Scope(run_id=_name(conversation_id))
-        page = self._memory._engine.read.get_all(
+        page = self._memory._engine.lookup.get_all(
             scope, limit=requests.MAX_LIMIT, filters=None, cursor=None, as_of=None, include_past=False, kinds=kinds
         )
         return [

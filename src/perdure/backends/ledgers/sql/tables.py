@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
-from perdure.backends.ledgers.base import JournalEntry, Vector
+from perdure.backends.ledgers.base import JournalEntry
 from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, Episode, HistoryRecord
@@ -381,11 +382,11 @@ def change_from_json(text: str) -> Change:
     return Change(**values)
 
 
-def vector_to_bytes(vector: Vector | None) -> bytes | None:
+def vector_to_bytes(vector: NDArray[np.float32] | None) -> bytes | None:
     return None if vector is None else np.ascontiguousarray(vector, dtype=_FLOAT32).tobytes()
 
 
-def vector_from_bytes(data: bytes | None) -> Vector | None:
+def vector_from_bytes(data: bytes | None) -> NDArray[np.float32] | None:
     """Return a new vector from little-endian float32 bytes."""
     return None if data is None else np.frombuffer(data, dtype=_FLOAT32).astype(np.float32)
 

@@ -9,14 +9,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from perdure.backends.vector_stores.base import Page, Vector, VectorStore
+from perdure.backends.vector_stores.base import Page, VectorStore
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.filter import Filter
 from perdure.domain.scope import SCOPE_FIELDS
+
+if TYPE_CHECKING:
+    from perdure.backends.vector_stores.base import Vector
 
 TEXT_FIELDS = (*SCOPE_FIELDS, "hash")  # fields that stores index: where a payload has them, they must be text
 MAX_DEPTH = 100  # levels of lists and objects in a payload: far above any real one, far below Python's recursion limit
@@ -70,6 +71,8 @@ def check_limit(limit: Limit) -> Limit:
 
 def check_vector(vector: object, dimension: int, field: str = "vector") -> Vector:
     """Return a float32 copy of shape (dimension,); InvalidInputError for a wrong length or number."""
+    import numpy as np
+
     try:
         copy = np.array(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:

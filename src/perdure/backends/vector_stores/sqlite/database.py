@@ -7,12 +7,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from perdure.backends.sqlite_file import Layout, SqliteFile
-from perdure.backends.vector_stores.base import Kept, Point, Vector
+from perdure.backends.vector_stores.base import Kept, Point
 from perdure.backends.vector_stores.common.filter_clauses import filter_plain, plain_filter
 from perdure.backends.vector_stores.common.rows import (
     check_id,
@@ -26,6 +24,9 @@ from perdure.domain.errors import NoCollectionError, VectorStoreError
 from perdure.domain.filter import TIME_FIELDS, Condition, Filter, compare, matches
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import index_text
+
+if TYPE_CHECKING:
+    from perdure.backends.vector_stores.base import Vector
 
 # The tables of the SQLite vector store.
 #
@@ -283,7 +284,11 @@ def read_payload(row: Sequence[Any]) -> dict[str, Any]:
 
 def read_vector(blob: bytes | None) -> Vector | None:
     """Return a new float32 vector from a row's blob."""
-    return None if blob is None else np.frombuffer(blob, np.float32).copy()
+    if blob is None:
+        return None
+    import numpy as np  # only now: lists read no vectors
+
+    return np.frombuffer(blob, np.float32).copy()
 
 
 _CREATED_AT = COLUMNS.index("created_at")

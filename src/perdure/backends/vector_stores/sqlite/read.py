@@ -12,14 +12,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from perdure.backends.vector_stores.base import Page, Point
 from perdure.backends.vector_stores.common.rows import Listing, check_id, write_cursor
-from perdure.backends.vector_stores.common.scoring import Matrix, unit_rows
 from perdure.backends.vector_stores.sqlite.database import (
     COLUMNS,
     HOME_BITS,
@@ -34,6 +30,12 @@ from perdure.backends.vector_stores.sqlite.database import (
 )
 from perdure.domain.filter import RECORD_FIELDS, And, Condition, Filter, Moment, Not, Scalar
 from perdure.domain.scope import SCOPE_FIELDS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perdure.backends.vector_stores.common.scoring import Matrix
 
 MAX_DEPTH = 12
 MAX_CONDITIONS = 400
@@ -416,6 +418,8 @@ class Block:
 
     def rank(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return approximate cosines of all rows with the unit query; -inf for dead ones. Shape (count,)."""
+        import numpy as np
+
         scores: NDArray[np.float32] = self.units[: self.count] @ query
         if self.dead is not None:
             scores[self.dead] = -np.inf
@@ -423,6 +427,8 @@ class Block:
 
     def positions(self, ns: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the positions of the living rows among these n."""
+        import numpy as np
+
         known = self.ns[: self.count]
         places = np.minimum(np.searchsorted(known, ns), max(self.count - 1, 0))
         found: NDArray[np.intp] = places[known[places] == ns] if self.count else places[:0]
@@ -485,6 +491,8 @@ class BlockCache:
 
 def load(connection: sqlite3.Connection, collection: Collection, home: Home) -> Block:
     """Read a whole block."""
+    import numpy as np
+
     capacity = home.count if home.count > CHUNK else 0  # few rows become the arrays themselves
     block = Block(-1, 0, 0, np.empty((capacity, collection.dimension), np.float32), np.empty(capacity, np.int64))
     return _append(connection, collection, home, block)
@@ -492,6 +500,8 @@ def load(connection: sqlite3.Connection, collection: Collection, home: Home) -> 
 
 def follow(connection: sqlite3.Connection, collection: Collection, home: Home, block: Block) -> Block:
     """Bring the block to the home's current state by reading only the changes."""
+    import numpy as np
+
     gone = connection.execute(
         f"SELECT n FROM gone_{collection.number} WHERE home = ? AND seq > ?", (home.number, block.seq)
     ).fetchall()
@@ -505,6 +515,8 @@ def follow(connection: sqlite3.Connection, collection: Collection, home: Home, b
 
 def _append(connection: sqlite3.Connection, collection: Collection, home: Home, block: Block) -> Block:
     """Return the block with the rows from its `next` on."""
+    import numpy as np
+
     first, last = home.span
     cursor = connection.execute(
         f"SELECT n, vector FROM vectors_{collection.number} WHERE n BETWEEN ? AND ? ORDER BY n",
@@ -521,6 +533,10 @@ def _append(connection: sqlite3.Connection, collection: Collection, home: Home, 
 
 def read_units(rows: list[tuple[int, bytes]], dimension: int) -> tuple[NDArray[np.int64], Matrix]:
     """Return the n and the unit vectors of rows (n, vector)."""
+    import numpy as np
+
+    from perdure.backends.vector_stores.common.scoring import unit_rows
+
     ns, blobs = zip(*rows, strict=True)
     raw = np.frombuffer(b"".join(blobs), np.float32).reshape(len(rows), dimension)
     return np.array(ns, np.int64), unit_rows(raw)
@@ -528,6 +544,8 @@ def read_units(rows: list[tuple[int, bytes]], dimension: int) -> tuple[NDArray[n
 
 def _extend(block: Block, ns: NDArray[np.int64], units: Matrix) -> Block:
     """Return the block with rows appended, in the same arrays if they have room."""
+    import numpy as np
+
     count = block.count + len(ns)
     all_units, all_ns = block.units, block.ns
     if len(all_ns) == 0:
@@ -545,6 +563,8 @@ def _extend(block: Block, ns: NDArray[np.int64], units: Matrix) -> Block:
 
 def _compact(block: Block) -> Block:
     """Return the block without its dead rows."""
+    import numpy as np
+
     assert block.dead is not None
     kept = np.flatnonzero(~block.dead)
     return replace(block, count=len(kept), units=block.units[kept], ns=block.ns[kept], dead=None)

@@ -15,16 +15,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from perdure.backends.vector_stores.base import Kept, KeptRows, KeptWords, Vector
+from perdure.backends.vector_stores.base import Kept, KeptRows, KeptWords
 from perdure.backends.vector_stores.sqlite.database import Collection, key_text, text_key
 from perdure.backends.vector_stores.sqlite.read import parts_of, translate
 from perdure.domain.filter import Filter
 from perdure.domain.text.terms import key_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perdure.backends.vector_stores.base import Vector
 
 _LOOKED_UP = 500
 """Words in one lookup: SQLite's smallest limit of bound values is 999; half as much time as `json_each` takes."""
@@ -111,6 +114,8 @@ class _Vectors:
 
     def array(self) -> NDArray[np.float32]:
         """Return all of them in a new array."""
+        import numpy as np
+
         return np.frombuffer(self._bytes, np.float32).reshape(-1, self._dimension)
 
 
@@ -118,6 +123,8 @@ class _Vectors:
 
 
 def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence[int]) -> KeptWords:
+    import numpy as np
+
     found: list[int] = []
     texts: list[str] = []
     given: list[bool] = []
@@ -155,6 +162,8 @@ def _number_of_words(connection: sqlite3.Connection, c: int) -> float:
 
 
 def give_words(connection: sqlite3.Connection, collection: Collection, vectors: Mapping[str, Vector]) -> None:
+    import numpy as np
+
     c = collection.number
     given = {key_of(word): np.asarray(vector, np.float32).tobytes() for word, vector in vectors.items()}
     known = connection.execute(
@@ -173,6 +182,8 @@ def give_words(connection: sqlite3.Connection, collection: Collection, vectors: 
 
 def sweep(connection: sqlite3.Connection, collection: Collection) -> None:
     """Remove words that no row has any longer, and damaged data, which is made again when it is read next."""
+    import numpy as np
+
     c = collection.number
     connection.execute(f"DELETE FROM recall_{c} WHERE n NOT IN (SELECT n FROM rows_{c})")
     known = np.array([word for (word,) in connection.execute(f"SELECT word FROM words_{c} ORDER BY word")], np.int64)
@@ -198,6 +209,8 @@ def sweep(connection: sqlite3.Connection, collection: Collection) -> None:
 
 
 def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
+    import numpy as np
+
     c = collection.number
     found: list[str] = []
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"word_vectors_{c}",)).fetchone():

@@ -23,7 +23,6 @@ from perdure.backends.vector_stores.common.rows import (
     check_limit,
     check_vector,
 )
-from perdure.backends.vector_stores.common.scoring import unit
 from perdure.backends.vector_stores.sqlite import database as schema
 from perdure.backends.vector_stores.sqlite import maintenance, recall
 from perdure.backends.vector_stores.sqlite import read as _sqlite_read
@@ -33,7 +32,6 @@ from perdure.backends.vector_stores.sqlite.read import (
     BlockCache,
     StaleSnapshot,
 )
-from perdure.backends.vector_stores.sqlite.search import keyword_search, search_rows
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Filter
 
@@ -174,6 +172,9 @@ class SqliteVectorStore(ListingStore):
     async def search(
         self, collection: str, query_vector: base.Vector, limit: int, filters: Filter | None = None
     ) -> base.Hits:
+        from perdure.backends.vector_stores.common.scoring import unit
+        from perdure.backends.vector_stores.sqlite.search import search_rows
+
         limit = check_limit(limit)
 
         def search(connection: sqlite3.Connection, found: Collection) -> base.Hits:
@@ -183,6 +184,8 @@ class SqliteVectorStore(ListingStore):
         return await self._read_in(collection, search)
 
     async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> base.Hits:
+        from perdure.backends.vector_stores.sqlite.search import keyword_search
+
         limit = check_limit(limit)
         return await self._read_in(collection, keyword_search, text, limit, filters)
 

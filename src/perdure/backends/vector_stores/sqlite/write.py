@@ -12,13 +12,16 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perdure.backends.vector_stores.base import Kept, Point, Vector
+from perdure.backends.vector_stores.base import Kept, Point
 from perdure.backends.vector_stores.common.rows import check_id
 from perdure.backends.vector_stores.sqlite import database, recall
 from perdure.domain.errors import NotFoundError
 from perdure.domain.text.terms import index_text
+
+if TYPE_CHECKING:
+    from perdure.backends.vector_stores.base import Vector
 
 GONE_KEPT = 512  # lost vectors that gone_c remembers for each home at least; twice as many at most
 _LOOKED_UP = 400  # ids in one lookup: SQLite's smallest limit of bound values is 999
