@@ -22,6 +22,7 @@ from perdure.engine.aio.calls import degrade
 if TYPE_CHECKING:
     from perdure.backends.embedders.base import Embedder
     from perdure.backends.vector_stores.base import Vector, VectorStore
+    from perdure.domain.memory import MemoryItem
     from perdure.pipeline.retrieval.features import Cues, Entry
 
 logger = logging.getLogger("perdure")
@@ -173,6 +174,21 @@ async def embed_missing(store: VectorStore, collection: str, embedding: Embeddin
                 done += 1
         if not done:
             return
+
+
+async def vectors_again(
+    store: VectorStore, collection: str, embedding: Embedding, items: Sequence[MemoryItem]
+) -> dict[str, Vector | None]:
+    """Return the vectors of memories by id: the stored row's if it has this text, else newly made."""
+    stored = {row.id: row for row in await store.get_many(collection, [item.id for item in items])} if items else {}
+    found: dict[str, Vector | None] = {}
+    for item in items:
+        row = stored.get(item.id)
+        if row is not None and row.vector is not None and row.payload.get("memory") == item.memory:
+            found[item.id] = row.vector
+    bare = [item for item in items if item.id not in found]
+    embedded = await embedding.texts([item.memory for item in bare])
+    return found | {item.id: vector for item, vector in zip(bare, embedded.vectors, strict=True)}
 
 
 # The imports inside functions bring NumPy and the rules of reading, which opening a memory must not wait for.

@@ -28,7 +28,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import Lifecycle, RunOnce, degrade, shielded
 from perdure.engine.core import rows
 from perdure.engine.core.collections import embedded_elsewhere, generations, open_collection
-from perdure.engine.core.embedding import Embedding, embed_missing, put_rows, with_derived
+from perdure.engine.core.embedding import Embedding, embed_missing, put_rows, vectors_again, with_derived
 from perdure.engine.core.store_identity import LossCheck
 
 if TYPE_CHECKING:
@@ -185,7 +185,9 @@ class HistoryQueries:
 
 
 logger = logging.getLogger("perdure")
-BULK = 64  # changes of one batch from which the store is synced at once, so that their entries need not be marked
+BULK = 64
+"""Changes of one batch from which the store is synced at once, so that their entries need not be marked; and from which
+new memories are in the journal without vectors, which are six tenths of an entry, where the embedder is a local one."""
 SYNC_EVERY = 2_000
 """Changes after which the store is synced and their journal entries dropped: a few megabytes of journal."""
 
@@ -399,8 +401,10 @@ class Kernel(HistoryQueries):
             vectors: dict[str, Vector | None] = {}
             for entry in entries:
                 rows.note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
-            puts, deletes = await self._rows([entry.change for entry in entries], vectors)
             collection = entries[0].collection if identity == self._identity else self.collection
+            bare = [entry.change.after for entry in entries if entry.change.after is not None and entry.vector is None]
+            vectors |= await vectors_again(self.store, collection, self.embedding, bare)
+            puts, deletes = await self._rows([entry.change for entry in entries], vectors)
             await self.put_rows(puts, deletes, collection)
             await ledger.applied(batch)
         return len(batches)
@@ -427,6 +431,7 @@ class Kernel(HistoryQueries):
             await self.quota.check(changes)
         batch = str(uuid4())
         puts, deletes = await self._rows(changes, vectors, episodes, said_until)
+        bare = len(changes) >= BULK and self.embedding.compares_words
         write = rows.Write(
             batch=batch,
             entries=[
@@ -435,7 +440,9 @@ class Kernel(HistoryQueries):
                     batch_id=batch,
                     store_identity=self._identity,
                     collection=self.collection,
-                    vector=vectors.get(change.after.id) if change.after else None,
+                    vector=vectors.get(change.after.id)
+                    if change.after and not (bare and change.event == "ADD")
+                    else None,
                     keep_vector=vectors.get(change.keep.id) if change.keep else None,
                 )
                 for change in changes
