@@ -38,3 +38,20 @@ def test_what_is_kept_stays_within_its_bytes(monkeypatch: pytest.MonkeyPatch) ->
         table.likeness(f"asked{number}", VECTOR)
     assert table.likeness("asked5", VECTOR) is table.likeness("asked5", VECTOR)
     assert table.likeness("asked0", VECTOR) is not first
+
+
+def test_words_compared_at_once_are_as_like_as_each_alone() -> None:
+    draw = np.random.default_rng(3)
+    known = {f"word{number}": vector for number, vector in enumerate(draw.normal(size=(1_000, 384)) / 20)}
+    asked = {f"asked{number}": vector for number, vector in enumerate(draw.normal(size=(7, 384)) / 20)}
+    together, alone = WordTable(384), WordTable(384)
+    for table in (together, alone):
+        table.learn([*known, "without a vector"])
+        table.give({word: vector.astype(np.float32) for word, vector in known.items()})
+    vectors = {word: vector.astype(np.float32) for word, vector in asked.items()}
+    together.compare(vectors)
+    for word, vector in vectors.items():
+        likeness = together.likeness(word, vector)
+        assert likeness.shape == (1_002,)
+        assert likeness.flags.c_contiguous
+        assert likeness == pytest.approx(alone.likeness(word, vector), abs=1e-6)

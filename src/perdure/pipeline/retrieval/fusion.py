@@ -237,6 +237,7 @@ def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vec
     words = question.words
     best = np.zeros((len(words) + len(question.pairs), len(index.alive)), np.float32)
     occurrences, starts = index.occurrences
+    index.words.compare({word: asked[word] for word in words if word in asked})
     for row, word in enumerate(words):
         if word in asked:
             np.maximum.reduceat(index.words.likeness(word, asked[word])[occurrences], starts, out=best[row])

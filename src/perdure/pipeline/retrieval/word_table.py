@@ -16,6 +16,9 @@ from perdure.pipeline.retrieval.growing import Growing
 
 ASKED_BYTES = 8 * 2**20
 """Bytes of the likenesses of words that were asked for lately; the one asked for last is kept whatever it takes."""
+ONE_THREAD = 2**18
+"""Multiplications up to which OpenBLAS makes a product in the calling thread (its SMP_THRESHOLD_MIN, four times): other
+threads would spin on the other cores after it."""
 _WORD = 240  # bytes that a word takes beside its vector, as measured: its text, its key and two places in dicts
 
 
@@ -113,6 +116,22 @@ class WordTable:
     def numbers_of(self, keys: Keys) -> NDArray[np.int32]:
         """Return the numbers of keys whose words are all known."""
         return np.array([self._numbers[key] for key in keys.tolist()], np.int32)
+
+    def compare(self, asked: Mapping[str, Vector]) -> None:
+        """Compute the likenesses of all words that nobody asked for lately, in one pass over the known words."""
+        with self._turn:
+            new = [word for word in asked if word not in self._asked]
+            if not new:
+                return
+            queries = np.ascontiguousarray(np.stack([asked[word] for word in new]).T)
+            there = self._vectors.view
+            found = np.zeros((len(self.texts), len(new)), np.float32)
+            step = max(1, ONE_THREAD // queries.size)
+            for start in range(0, len(there), step):
+                part = there[start : start + step]
+                np.matmul(part, queries, out=found[start : start + len(part)])
+            np.clip(found, 0, 1, out=found)
+            self._asked.update(zip(new, np.ascontiguousarray(found.T), strict=True))
 
     def likeness(self, word: str, vector: Vector) -> NDArray[np.float32]:
         """Return a word's likeness to each known word, in [0, 1], by number; shape (len + 1,)."""
