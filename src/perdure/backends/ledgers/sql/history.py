@@ -38,6 +38,12 @@ _LATER = (
 )
 
 
+_LAST = tuple(
+    select(column, func.max(history.c.timestamp)).where(column.in_(bindparam("keys", expanding=True))).group_by(column)
+    for column in (history.c.memory_id, history.c.lineage_id)
+)
+
+
 def _line_of_memory() -> ColumnElement[bool]:
     """Select rows of one memory, and of every memory that shares a lineage with it.
 
@@ -83,9 +89,8 @@ def _last_times(connection: Connection, changes: Sequence[Change]) -> dict[str, 
     keys = {key for change, new in zip(changes, fresh, strict=True) if not new for key in _line(change)}
     last: dict[str, str] = {}
     for some in chunks(sorted(keys)):
-        for column in (history.c.memory_id, history.c.lineage_id):
-            query = select(column, func.max(history.c.timestamp)).where(column.in_(some)).group_by(column)
-            for key, moment in connection.execute(query):
+        for query in _LAST:
+            for key, moment in connection.execute(query, {"keys": some}):
                 last[key] = max(moment, last.get(key, moment))
     return last
 

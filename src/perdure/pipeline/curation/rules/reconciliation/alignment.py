@@ -37,8 +37,8 @@ def alignment(new: str, old: str) -> Found:
         "prefix_telling": min(2.0, len(told)) / 2,
         "suffix_share": end / shortest,
         "swapped_short": float(start + end >= 2 and 0 < len(inner) <= 3 and 0 < len(outer) <= 3),
-        "swapped_numbers": float(_counted(inner) and _counted(outer)),
-        "swapped_times": float(_timed(inner) and _timed(outer)),
+        "swapped_numbers": float(not one.counted.isdisjoint(inner) and not two.counted.isdisjoint(outer)),
+        "swapped_times": float(not one.timed.isdisjoint(inner) and not two.timed.isdisjoint(outer)),
         "only_added": float(not outer and bool(inner)),
         "only_dropped": float(not inner and bool(outer)),
         "pairs_shared": _shared(one.pairs, two.pairs),
@@ -55,13 +55,22 @@ class _Stretch:
     pairs: frozenset[tuple[str, str]]
     telling: frozenset[str]
     names: frozenset[str]  # its words with a capital, but for the first
+    counted: frozenset[str]  # its words with a digit
+    timed: frozenset[str]  # its words for times
 
 
 @per_text(4096)
 def _stretch(text: str) -> _Stretch:
     words = tuple(fold(word) for word in _WORD.findall(text))
     names = frozenset(fold(name) for name in re.findall(r"(?<!^)\b[A-Z][\w'&-]*", text))
-    return _Stretch(words, frozenset(itertools.pairwise(words)), frozenset(words) - _WEAK, names)
+    return _Stretch(
+        words,
+        frozenset(itertools.pairwise(words)),
+        frozenset(words) - _WEAK,
+        names,
+        counted=frozenset(word for word in words if any(character.isdigit() for character in word)),
+        timed=frozenset(word for word in words if word.rstrip("s") in _times()),
+    )
 
 
 def _common(one: tuple[str, ...], two: tuple[str, ...]) -> int:
@@ -75,14 +84,6 @@ def _common(one: tuple[str, ...], two: tuple[str, ...]) -> int:
 
 def _shared(one: Set[object], two: Set[object]) -> float:
     return 2 * len(one & two) / max(1, len(one) + len(two))
-
-
-def _counted(stretch: tuple[str, ...]) -> bool:
-    return any(character.isdigit() for word in stretch for character in word)
-
-
-def _timed(stretch: tuple[str, ...]) -> bool:
-    return any(word.rstrip("s") in _times() for word in stretch)
 
 
 @cache

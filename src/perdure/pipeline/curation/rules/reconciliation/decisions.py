@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,14 +246,14 @@ def weigh(finding: Finding) -> Weighed:
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    names: tuple[str, ...]  # what each column of `into` weighs
+    weighed: Callable[[Evidence], tuple[float, ...]]  # what each column of `into` weighs
     into: NDArray[np.float64]
     bias: NDArray[np.float64]
     out: NDArray[np.float64]
     base: NDArray[np.float64]
 
     def odds(self, found: Evidence) -> list[float]:
-        hidden = np.tanh(self.into @ np.array([found[name] for name in self.names]) + self.bias)
+        hidden = np.tanh(self.into @ np.array(self.weighed(found)) + self.bias)
         scores: list[float] = (self.out @ hidden + self.base).tolist()
         top = max(scores)
         raised = [math.exp(score - top) for score in scores]
@@ -265,7 +266,7 @@ def _network() -> _Network:
     out = np.array([rows.pop(f"={outcome}") for outcome in ("other", "same", "change")])
     bias = np.array(rows.pop("=bias"))
     into = np.ascontiguousarray(np.array(list(rows.values())).T)
-    return _Network(tuple(rows), into, bias, np.ascontiguousarray(out[:, 1:]), out[:, 0])
+    return _Network(itemgetter(*rows), into, bias, np.ascontiguousarray(out[:, 1:]), out[:, 0])
 
 
 COMPARED = 3

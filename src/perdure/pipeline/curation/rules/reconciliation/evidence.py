@@ -7,11 +7,11 @@ from perdure.pipeline.curation.rules.reconciliation.alignment import alignment
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     SLIGHT,
     Pair,
+    any_exclusive,
     concept_set,
     core,
     covers,
     everything,
-    exclusive,
     generic,
     numbered_apart,
     parties_agree,
@@ -54,7 +54,7 @@ def evidence(pair: Pair, held: float) -> Evidence:
         "none_missing": float(not missing),
         "length_new": len(new.text.split()) / 10,
         "length_old": len(old.text.split()) / 10,
-        "exclusive": float(any(exclusive(one, two) for one in lacking for two in missing)),
+        "exclusive": float(any_exclusive(lacking, missing)),
         "distinguished": float(bool((lacking | missing) & DISTINGUISHING)),
         "opposite": float(opposite(new, old)),
         "user_swapped": float((USER in new.concepts) != (USER in old.concepts)),
@@ -230,4 +230,5 @@ def _trigrams(reading: Reading) -> frozenset[str]:
 
 
 def _overlap(one: frozenset[str], two: frozenset[str]) -> float:
-    return len(one & two) / max(1, len(one | two))
+    shared = len(one & two)
+    return shared / max(1, len(one) + len(two) - shared)

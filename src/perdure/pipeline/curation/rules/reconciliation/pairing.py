@@ -80,6 +80,14 @@ def exclusive(one: str, two: str) -> bool:
     return not mine.isdisjoint(theirs)
 
 
+def any_exclusive(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether some concept and some other one are exclusive; only those with kinds or for people can be."""
+    table, people_of = kinds(), relations()
+    mine = [concept for concept in some if concept in table or (concept,) in people_of]
+    theirs = [concept for concept in others if concept in table or (concept,) in people_of] if mine else []
+    return any(exclusive(one, two) for one in mine for two in theirs)
+
+
 @per_reading
 def content(reading: Reading) -> frozenset[str]:
     """The concepts of a statement without those that name its own party."""
