@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
+from hashlib import blake2b
 from urllib.parse import unquote
 
 from perdure.domain.message import Message
@@ -170,18 +171,26 @@ def _stands(names: Sequence[str], found: dict[str, _Places], begin: int, end: in
 
 def _found(said: Sequence[str]) -> dict[str, _Places]:
     """Return the classes in the words, and their places."""
-    whole, stems = _vocabulary()
+    begun: dict[str, list[_Entry]] = {}
     found: dict[str, _Places] = {}
     for at, word in enumerate(said):
-        entries = list(whole.get(word, ()))
-        for length in range(SHORTEST_STEM, min(len(word), _longest_stem()) + 1):
-            entries += stems.get(word[:length], ())
-        for entry in entries:
+        if word not in begun:
+            begun[word] = _begun_by(word)
+        for entry in begun[word]:
             if entry.matches(said, at):
                 places = found.setdefault(entry.name, _Places())
                 places.starts.append(at)
                 places.ends.append(at + len(entry.words))
     return found
+
+
+def _begun_by(word: str) -> list[_Entry]:
+    """Return the entries that a word may begin."""
+    whole, stems = _vocabulary()
+    entries = list(whole.get(word, ()))
+    for length in range(SHORTEST_STEM, min(len(word), _longest_stem()) + 1):
+        entries += stems.get(word[:length], ())
+    return entries
 
 
 def _fits(pattern: str, word: str) -> bool:
@@ -335,12 +344,20 @@ def suspect(text: str, role: str | None) -> str | None:
 
 _KNOWN = 2_000
 """Texts whose check is cached, because each message is checked again with every later one; and the maximum characters
-of such a text, so that the cache takes some megabytes."""
+of such a text, so that the cache takes some megabytes. Of longer ones only a digest is kept."""
+_known_long: dict[bytes, bool] = {}
 
 
 def is_instruction(text: str) -> bool:
     """Whether a text gives a model orders, whoever wrote it."""
-    return _known(text) if len(text) <= _KNOWN else _gives_orders(text)
+    if len(text) <= _KNOWN:
+        return _known(text)
+    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    if key not in _known_long:
+        if len(_known_long) >= _KNOWN:
+            _known_long.clear()
+        _known_long[key] = _gives_orders(text)
+    return _known_long[key]
 
 
 @lru_cache(_KNOWN)

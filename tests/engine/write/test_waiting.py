@@ -20,7 +20,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.chat.cli_chat import Chat
 from perdure.engine.engine import Engine
-from perdure.engine.maintenance.doctor import examine, repair
+from perdure.engine.maintenance.doctor import Repair, examine, repair
 from perdure.engine.requests import Addition
 from perdure.engine.transfer.transfer import export_archive, import_archive
 from perdure.pipeline.quarantine import INSTRUCTION
@@ -118,6 +118,23 @@ def test_facts_that_are_read_later_have_what_the_call_brought(memory: Memory, wi
     assert item.first_told_at == item.valid_from == "2025-03-01T09:00:00.000000+00:00"
     assert "Find cities." in json.dumps(wire.heard[-1].json["messages"])
     assert left(memory) == []
+
+
+def test_they_are_read_beside_what_was_said_before(open_memory: Open) -> None:
+    memory = open_memory(embedder={"provider": "hashed"})
+    engine = engine_of(memory)
+    memory.add("My neighbour Ana lives in Rome.", user_id="ben")
+    memory.add("My sister Ana lives in Oslo.", **ANA)
+
+    async def work() -> Repair:
+        for text in ("Ana plays the cello.", "My brother Jo has a boat.", "Jo sings."):
+            await engine.write.add(Addition(messages=[Message("user", text)], scope=Scope(**ANA), later=True))
+        return await repair(engine, await examine(engine))
+
+    done = asyncio.run(work())
+    assert done.failed == [] and any("read 3 messages" in each for each in done.done)
+    told = {item.memory for item in live(memory)}
+    assert {"User's sister Ana plays the cello", "User's brother Jo sings"} <= told
 
 
 def test_they_wait_as_long_as_the_model_is_down_and_in_another_process(

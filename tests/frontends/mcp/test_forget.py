@@ -29,7 +29,7 @@ async def test_a_handle_erases_exactly_what_the_dry_run_named(tmp_path: Path, mo
         (told,) = (await ask(client, "remember", facts=[FACT]))["results"]
         planned = await ask(client, "forget", id=told["id"])
         assert planned["status"] == "needs_confirmation"
-        assert planned["memories"] == [{"id": told["id"], "memory": FACT}]
+        assert planned["memories"] == [{"id": told["id"], "memory": FACT, "why": "matched"}]
         assert await texts(client, "marzipan") == [FACT]
         for wrong in ("", "yes", "true", planned["confirm"][:-1] + "~", "ffffffff-00000000000000000000", "é-1"):
             again = await ask(client, "forget", id=told["id"], confirm=wrong)
@@ -93,3 +93,19 @@ async def test_nothing_to_forget_is_said(tmp_path: Path) -> None:
     async with client_of(tmp_path) as client:
         await ask(client, "remember", facts=[FACT])
         assert (await ask(client, "forget", query="the price of tea in winter"))["status"] == "nothing_found"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_each_memory_has_the_reason_that_it_goes_for_and_what_stays_is_named(tmp_path: Path, mode: str) -> None:
+    said = [{"role": "user", "content": "I live in Lisbon. My sister Clara has a boat."}]
+    async with client_of(tmp_path, mode=mode) as client:
+        told = {each["memory"]: each["id"] for each in (await ask(client, "learn", messages=said))["results"]}
+        lisbon, clara = told["User lives in Lisbon"], told["User's sister Clara has a boat"]
+        await ask(client, "correct", id=lisbon, text="User lives in Porto")
+        planned = await ask(client, "forget", id=lisbon)
+        assert {each["id"]: each["why"] for each in planned["memories"]}[lisbon] == "matched"
+        assert [each["id"] for each in planned["unsourced"]] == [clara]
+        done = await ask(client, "forget", id=lisbon, confirm=planned["confirm"])
+        assert done["status"] == "erased" and done["unsourced"] == planned["unsourced"]
+        assert done["memories"] == [{**each, "memory": "(erased)"} for each in planned["memories"]]
+        assert "User's sister Clara has a boat" in await texts(client, "boat")

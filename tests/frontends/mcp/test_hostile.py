@@ -89,9 +89,9 @@ async def test_a_huge_input_is_answered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
 def test_standard_output_has_nothing_but_the_protocol(tmp_path: Path, era: str) -> None:
-    """Also after lines that are none, and with a memory that has something to say in its log."""
+    """Also after lines that are none, which have errors of JSON-RPC, and with a memory that logs something."""
     told = parameters(tmp_path)
-    lines: list[Any] = ["this is no JSON", "{}", "[]", "\x00", '{"jsonrpc": "2.0", "id": 0, "method": "nope"}']
+    lines: list[Any] = ["this is no JSON", "", "{}", "[]", "\x00", '{"jsonrpc": "2.0", "id": 0, "method": "nope"}']
     if era == "2025-11-25":
         hello = {"protocolVersion": era, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
         lines.append({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
@@ -120,10 +120,14 @@ def test_standard_output_has_nothing_but_the_protocol(tmp_path: Path, era: str) 
             process.stdin.write((line if isinstance(line, str) else json.dumps(line)).encode() + b"\n")
         process.stdin.flush()
         answers: dict[Any, dict[str, Any]] = {}
+        refused_lines: list[int] = []
         while 3 not in answers:
             answer = json.loads(process.stdout.readline())
             assert answer["jsonrpc"] == "2.0"
-            answers[answer.get("id")] = answer
+            if answer["id"] is None:
+                refused_lines.append(answer["error"]["code"])
+            answers[answer["id"]] = answer
+        assert refused_lines == [-32700, -32600, -32600, -32700], "of the lines that are no message"
         assert len(answers[2]["result"]["tools"]) == 8
         assert answers[3]["result"]["structuredContent"]["results"][0]["event"] == "ADD"
         process.stdin.close()

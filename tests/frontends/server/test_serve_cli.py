@@ -68,9 +68,9 @@ def test_another_address_is_served_once_there_is_a_key(at: Folder) -> None:
 def test_another_address_is_served_to_tokens_alone(at: Folder) -> None:
     env = {**os.environ, "PERDURE_JWT_SECRET": SECRET}
     with served(at.path, "--host", "0.0.0.0", env=env) as server:
-        assert server.client.get("/metrics").status_code == 401
+        assert server.client.get("/docs").status_code == 401
         made = perdure("keys", "token", "--sub", "ana", "--path", str(at.path), env=env).out.strip()
-        assert server.client.get("/metrics", headers=bearer(made)).status_code == 200
+        assert server.client.get("/docs", headers=bearer(made)).status_code == 200
         assert server.stop() == 0
     assert SECRET not in server.log.read_text()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.text.terms import words as words_of
-from perdure.pipeline.retrieval.features import passages, read, read_unit, stop_runs
+from perdure.pipeline.retrieval.features import MOST_WORDS, passages, read, read_unit, stop_runs
 from perdure.pipeline.retrieval.weights import LONG_WORDS, PASSAGE_WORDS
 
 SENTENCE = "We walked to the harbour and had tea there."
@@ -33,6 +33,16 @@ def test_text_without_a_topic_has_no_stems(text: str) -> None:
     assert read_unit(text).stems == {}
     assert read_unit(text).length == 0
     assert len(read(text).units) == 1, "it is held all the same"
+
+
+def test_a_book_has_no_more_topic_words_than_are_allowed() -> None:
+    numbered = [f"ship{number}" for number in range(MOST_WORDS + 500)]
+    units = read(" ".join([*numbered, *["tea"] * 200, *numbered])).units
+    named = {word for unit in units for word in unit.words}
+    assert MOST_WORDS <= len(named) < MOST_WORDS + PASSAGE_WORDS
+    assert len({stem for unit in units for stem in unit.stems}) == len(numbered) + 1, "stems are found everywhere"
+    assert not units[-1].words
+    assert all(unit.words for unit in read(" ".join(["tea and cake"] * 9_000)).units)
 
 
 def test_stop_words_are_met_as_text_is_cut() -> None:

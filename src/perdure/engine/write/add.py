@@ -214,8 +214,12 @@ class WritePath:
         now = self._kernel.clock.now()
         moments = [message.timestamp or now for message in messages]
         messages = await without_echoes(self._kernel, messages, scope)
+        earlier = await self._kernel.recent_episodes(
+            scope, CONTEXT_MESSAGES, before=min(episode.told_at for episode in episodes)
+        )
         request = ReadRequest(
             messages=messages,
+            context=_messages(earlier),
             now=max(moments, default=now),
             prompt=brought.prompt,
             answers=self._kernel.answers(scope),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import mcp_types as types
@@ -46,11 +46,24 @@ class Place(ToolAnswer):
     status: str
 
 
+class Going(Named):
+    """A memory that goes, and why."""
+
+    why: str = Field("", description="matched, or value, sentence, merged, derived, message of a match")
+
+    @classmethod
+    def all_of(cls, report: ErasureReport, why: Mapping[str, str], text: str | None = None) -> list[Going]:
+        """Build them from a report, with the reasons of the plan before it; `text` replaces what is erased."""
+        found = [(Named.of(item), why.get(item.id) or report.reasons[item.id]) for item in report.results]
+        return [cls(id=named.id, memory=text or named.memory, why=reason) for named, reason in found]
+
+
 class Forgotten(ToolAnswer):
     """Answer of forget."""
 
     status: Literal["needs_confirmation", "erased", "declined", "nothing_found"] = Field(description="how it stands")
-    memories: list[Named] = Field(description="that go")
+    memories: list[Going] = Field(description="that go")
+    unsourced: list[Named] = Field([], description="that stay, but lose a source message")
     places: list[Place] = Field(description="stored copies")
     confirm: str | None = Field(None, description="handle")
     note: str | None = Field(None, description="what to do")
@@ -67,25 +80,28 @@ async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.In
         return Forgotten(status="nothing_found", memories=[], places=[], note=NOTHING)
     copies = sum(place.count for place in planned.places)
     note = f"With them go {copies} stored copies: versions, history and the messages they came from." * bool(copies)
+    if planned.unsourced:
+        note += f" {len(planned.unsourced)} other memories stay, without a message that they came from."
     decision = await call.decide(ERASE, found, given.confirm, note=note)
     if isinstance(decision, types.InputRequiredResult):
         return decision
     if decision is Decision.YES:
-        return await _erase(call, given, found)
+        return await _erase(call, given, planned)
     if decision is Decision.NO:
         return _refused(planned)
     return Forgotten(
         status="needs_confirmation",
-        memories=[Named.of(item) for item in found],
+        memories=Going.all_of(planned, planned.reasons),
+        unsourced=[Named.of(item) for item in planned.unsourced],
         places=_places(planned),
         confirm=call.consent.handle(ERASE, call.access.caller, found),
         note=MISMATCH if decision is Decision.MISMATCH else ASK,
     )
 
 
-async def _erase(call: ToolCall, given: ForgetArguments, found: list[MemoryItem]) -> Forgotten:
+async def _erase(call: ToolCall, given: ForgetArguments, planned: ErasureReport) -> Forgotten:
     """Erase what the person has agreed to: these ids, not what the query finds by now."""
-    ids = [given.id] if given.id is not None else [item.id for item in found]
+    ids = [given.id] if given.id is not None else [item.id for item in planned.results]
     reports = [await call.memory.forget(id=id) for id in ids]
     counts: dict[tuple[str, str], int] = {}
     for report in reports:
@@ -94,14 +110,15 @@ async def _erase(call: ToolCall, given: ForgetArguments, found: list[MemoryItem]
             counts[key] = counts.get(key, 0) + place.count
     return Forgotten(
         status="erased",
-        memories=[Named(id=item.id, memory="(erased)") for report in reports for item in report.results],
+        memories=[one for report in reports for one in Going.all_of(report, planned.reasons, "(erased)")],
+        unsourced=[Named.of(item) for item in planned.unsourced],
         places=[Place(place=place, status=status, count=count) for (place, status), count in counts.items()],
         note=PENDING if any(report.pending for report in reports) else None,
     )
 
 
 def _refused(planned: ErasureReport) -> Forgotten:
-    return Forgotten(status="declined", memories=[Named.of(item) for item in planned.results], places=[], note=DECLINED)
+    return Forgotten(status="declined", memories=Going.all_of(planned, planned.reasons), places=[], note=DECLINED)
 
 
 def _places(report: ErasureReport) -> list[Place]:

@@ -23,6 +23,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import encode_header_value
 from mcp_types.version import LATEST_MODERN_VERSION
+from pydantic import ValidationError
 
 from perdure.domain.errors import InvalidInputError
 from perdure.frontends.mcp import SCOPE_HEADER, Serving
@@ -33,7 +34,9 @@ from perdure.frontends.mcp.subscriptions import Feed, Subscriptions, own_feed
 from perdure.frontends.mcp.tool import tools_of
 
 if TYPE_CHECKING:
-    from mcp.shared._stream_protocols import WriteStream
+    from contextvars import Context
+
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
 
     from perdure.domain.access import Role
@@ -309,6 +312,59 @@ def _posted(url: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
     return answer
 
 
+class Readable:
+    """The stream of the client's messages; a line that is none is answered with an error, which the SDK leaves out."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], writing: WriteStream[SessionMessage]) -> None:
+        self._inner = inner
+        self._writing = writing
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context in which the last message was read, for the SDK."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        while isinstance(item := await self._inner.receive(), Exception):
+            await self._refuse(item)
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while isinstance(item := await anext(self._inner), Exception):
+            await self._refuse(item)
+        return item
+
+    async def _refuse(self, error: Exception) -> None:
+        """Answer as JSON-RPC has it: a blank line is left out, and what is no request has no id."""
+        from mcp.shared.message import SessionMessage
+
+        first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+        if first is not None and not str(first["input"]).strip():
+            return
+        if first is None or first["type"] == "json_invalid":
+            refusal = types.ErrorData(code=types.PARSE_ERROR, message="this line is not JSON")
+        else:
+            refusal = types.ErrorData(code=types.INVALID_REQUEST, message="this is no message of JSON-RPC 2.0")
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
+            await self._writing.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=refusal)))
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
 class Unanswered:
     """The stream of the SDK's messages to the client, without what the front has answered already."""
 
@@ -370,7 +426,8 @@ async def serve_stdio(
     try:
         lines = anyio.wrap_file(cast(TextIO, front))
         async with stdio_server(stdin=lines) as (reading, writing):
-            await server.run(reading, Unanswered(writing, front), server.create_initialization_options())
+            heard = Readable(reading, writing)
+            await server.run(heard, Unanswered(writing, front), server.create_initialization_options())
     finally:
         subscriptions.close()
         await access.close()

@@ -136,7 +136,7 @@ def _own_words(message: str) -> str:
 
 
 def _hide(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", HIDDEN, match.group())
+    return "\n".join(HIDDEN * len(line) for line in match.group().split("\n"))
 
 
 def _seen(plain: str) -> str:

@@ -12,8 +12,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
+from perdure.domain.access import Role
+from perdure.frontends.server.auth.jwt import mint
 from tests.frontends.server.probes import SECRET_WORDS
-from tests.frontends.server.running import Running, bearer
+from tests.frontends.server.running import SECRET, Running, bearer
 
 
 def samples(server: Running, **headers: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
@@ -68,6 +70,22 @@ def test_metrics_ask_for_a_key_where_there_is_one(probed: Running) -> None:
     secret = probed.key("prometheus", role="reader")
     assert probed.client.get("/metrics").status_code == 401
     assert "perdure_http_requests_total" in samples(probed, **bearer(secret))
+
+
+@pytest.mark.parametrize("walls", [{"user_id": "ana"}, {"project_id": "apollo"}, {"team_id": "red"}])
+@pytest.mark.parametrize("role", ["reader", "admin"])
+def test_the_counters_are_not_for_a_part_of_the_memory(probed: Running, walls: dict[str, str], role: Role) -> None:
+    team = {"X-Team-Scope": walls["team_id"]} if "team_id" in walls else {}
+    headers = bearer(probed.key("bound", role=role, **walls))
+    for more in ({}, team):
+        answer = probed.client.get("/metrics", headers={**headers, **more})
+        assert answer.status_code == 403 and "perdure_http" not in answer.text
+
+
+def test_nor_for_a_persons_token(probed: Running) -> None:
+    headers = bearer(mint(SECRET, sub="ana", teams=("red",)))
+    for more in ({}, {"X-Team-Scope": "red"}):
+        assert probed.client.get("/metrics", headers={**headers, **more}).status_code == 403
 
 
 def test_every_app_counts_for_itself(probed: Running, server: Running) -> None:

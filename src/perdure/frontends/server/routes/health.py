@@ -9,7 +9,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from perdure import __version__
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import ForbiddenError, PerdureError
+from perdure.frontends.server.dependencies import CurrentCaller
 from perdure.frontends.server.metrics import CONTENT_TYPE
 from perdure.frontends.server.state import CurrentService, Service
 
@@ -58,8 +59,13 @@ async def readyz(service: CurrentService, response: Response) -> Readiness:
 
 
 @router.get("/metrics", summary="Counters in Prometheus's format", response_class=Response)
-async def metrics(service: CurrentService) -> Response:
-    """Return request counts and durations by route template, requests in flight, and errors by code."""
+async def metrics(service: CurrentService, caller: CurrentCaller) -> Response:
+    """Return request counts and durations by route template, requests in flight, and errors by code.
+
+    They are everybody's, so credentials for one user, team or project are refused.
+    """
+    if caller.walls.given():
+        raise ForbiddenError("these credentials are for a part of the memory, and the counters are everybody's")
     return Response(service.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
 

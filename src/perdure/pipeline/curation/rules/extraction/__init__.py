@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LONGEST_ANSWER = 4000
 """Characters read at the end of an assistant's message, which the user's next words may answer."""
 
+CONTEXT_CHARACTERS = 24_000
+"""Characters read of the messages of a context, the last ones: two calls as long as one may be (`reading_limit`)."""
+
 _END = Pattern(r"[.!?\u2026]+[\"')\]\u201d\u2019\u00bb]*(?=\s|\Z)|[\u3002\uff01\uff1f]|\n\s*(?=\n)")
 _SPACE = Pattern(r"\s+")
 _LAST_WORD = Pattern(r"([\w.]+)\.$")
@@ -74,6 +77,27 @@ def head(text: str, limit: int) -> str:
     return text[: spaces[-1].start()] if spaces else text[:least]
 
 
+def recent(context: Sequence[Message]) -> list[Message]:
+    """The last messages of a context as far back as CONTEXT_CHARACTERS go; those before are empty.
+
+    The one in which that is reached begins with a sentence. What nobody reads does not count, as in `beginning`.
+    """
+    left = CONTEXT_CHARACTERS
+    kept: list[Message] = []
+    for message in reversed(context[-LONGEST_CONTEXT:]):
+        size = len(message.content) if message.role == "user" else min(len(message.content), LONGEST_ANSWER)
+        kept.append(message if size <= left else replace(message, content=_tail(message.content, left)))
+        left = max(0, left - size)
+    return kept[::-1]
+
+
+def _tail(text: str, limit: int) -> str:
+    """The last `limit` characters at most, from the beginning of a sentence, else of a word."""
+    start = len(text) - limit
+    begins = _END.search(text, start) or _SPACE.search(text, start)
+    return text[begins.end() :].lstrip() if begins else ""
+
+
 def _is_shortened(end: str) -> bool:
     """Whether a text ends in an abbreviation, whose point ends no sentence: "Dr.", "J."."""
     word = _LAST_WORD.search(end)
@@ -83,7 +107,7 @@ def _is_shortened(end: str) -> bool:
     return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
 
 
-__all__ = ["beginning", "extract", "read_messages"]
+__all__ = ["beginning", "extract", "read_messages", "recent"]
 
 LONGEST_CONTEXT = 9
 """Last messages of context that are read. Of unread dialogues 24 find nothing more, and "it" is then oftener wrong."""
@@ -134,7 +158,7 @@ def read_messages(
     """
     talk, before = Discourse(), None
     noted: list[Draft] = []
-    for at, message in [*((-1, message) for message in context[-LONGEST_CONTEXT:]), *enumerate(messages)]:
+    for at, message in [*((-1, message) for message in recent(context)), *enumerate(messages)]:
         moment = message.timestamp or now
         if before is not None and moment - before > SESSION_GAP:
             talk = talk.next_session()
