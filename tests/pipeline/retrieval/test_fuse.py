@@ -226,8 +226,22 @@ def test_cues_of_talk_say_nothing_of_facts_and_of_what_is_said_to_an_assistant()
     found = ask(index, "lisbon")
     for id in ("fact", "user"):
         assert [share(found, id, name) for name in ("question", "temporal", "proper")] == [0, 0, 0]
-    assert share(found, "user", "user") == pytest.approx(ALONE.user)
+    arms = sum(share(found, "user", name) for name in ("lexical", "dense", "likeness"))
+    assert share(found, "user", "user") == pytest.approx(ALONE.user * arms)
     assert share(found, "fact", "user") == 0
+
+
+def test_what_says_little_falls_and_what_is_old_only_where_the_question_is_of_now() -> None:
+    told = [
+        entry("old", "the harbour opens at nine every day", speaker=None, vector=unit(3, 4)),
+        entry("new", "Right", speaker=None, minute=60 * DAY, vector=unit(3, 4)),
+    ]
+    index = index_of(told)
+    now, then = ask(index, "When does the harbour open?"), ask(index, "When did the harbour open?")
+    for found in (now, then):
+        assert share(found, "new", "slight") < share(found, "old", "slight") == 0
+    assert share(now, "old", "aged") < share(now, "new", "aged") == 0
+    assert "aged" not in then.shares
 
 
 def test_a_standing_instruction_counts_where_something_is_to_be_done_and_by_the_square_of_its_nearness() -> None:
@@ -251,6 +265,7 @@ def test_every_weight_is_that_of_an_arm_or_a_signal() -> None:
         read_question("Can you say what Ann had on 3 January 1970?", ["ann"]),
         named=frozenset({"ann"}),
         wants_doing=True,
+        of_now=True,
     )
     found = ask(index_of(told), question)
     assert set(found.shares) == set(Weights.__dataclass_fields__)

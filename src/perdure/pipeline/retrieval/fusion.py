@@ -138,6 +138,8 @@ def _said_by(question: Question, held: NDArray[np.float32], speakers: Sequence[s
 
 TEMPORAL_FULL = 2  # words of time that count in full
 PROPER_FULL = 3  # proper nouns that count in full
+SPAN = 30.0  # days from the first told to the last that count in full
+SLIGHT = 4.0  # stems from which a unit is not slight
 
 
 def still_signals(index: ScopeIndex) -> dict[str, Floats]:
@@ -148,7 +150,6 @@ def still_signals(index: ScopeIndex) -> dict[str, Floats]:
         "question": talk * (cues & ASKS > 0),
         "temporal": talk * np.minimum(index.temporal, TEMPORAL_FULL) / TEMPORAL_FULL,
         "proper": talk * np.minimum(index.proper, PROPER_FULL) / PROPER_FULL,
-        "user": (cues & USER > 0).astype(np.float32),
         "noted": (cues & NOTE > 0).astype(np.float32),
     }
     turns = cues & TURN > 0
@@ -174,6 +175,32 @@ def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[s
         found["directive"] = _near(cues & DIRECTIVE > 0, similarity)
         found["preference"] = _near(cues & PREFERENCE > 0, similarity)
     return {name: np.asarray(values, np.float32) for name, values in found.items()}
+
+
+def proportions(index: ScopeIndex, question: Question) -> dict[str, Floats]:
+    """Return the signals that raise or lower what the arms give, by the name of their weight; shapes (units,).
+
+    They say nothing of how well a unit answers, so what does not answer stays faint.
+    """
+    found = {
+        "user": (index.cues & USER > 0).astype(np.float32),
+        "slight": np.clip(1 - index.lengths / SLIGHT, 0, 1),
+    }
+    if question.of_now:
+        found["aged"] = index.prepared("aged", lambda: _aged(index))
+    return found
+
+
+def _aged(index: ScopeIndex) -> Floats:
+    """Return how long ago each unit was told, as a share of the time from the first to the last; shape (units,).
+
+    What was told in a few days is hardly newer or older: the time counts as `SPAN` days at least.
+    """
+    days = index.days[index.alive]
+    if not len(days):
+        return np.zeros(len(index.days), np.float32)
+    span = max(float(days.max() - days.min()), SPAN)
+    return np.asarray(np.clip((days.max() - index.days) / span, 0, 1), np.float32)
 
 
 def _near(marked: NDArray[np.bool_], similarity: Floats) -> Floats:
@@ -376,6 +403,9 @@ def rank(
     like = word_likeness(index, question, asked)
     liked = likeness_signal(index, question, like, neighbours)
     shares["likeness"] = talk["likeness"] * _by_best(liked, turns)
+    arms = sum(shares.values(), np.zeros(units, np.float32))
+    for name, values in proportions(index, question).items():
+        shares[name] = talk[name] * values * arms
     shares |= still
     for name, values in signals(index, question, own).items():
         shares[name] = talk[name] * values

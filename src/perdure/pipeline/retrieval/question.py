@@ -17,6 +17,7 @@ from perdure.pipeline.lexicon import lines
 from perdure.pipeline.retrieval.features import read_unit, stop_runs
 from perdure.pipeline.retrieval.names import asked_by_name, named
 from perdure.pipeline.retrieval.time_window import Window, parse
+from perdure.pipeline.retrieval.words import may_be_foreign
 
 # Renewals: what the user said later of the same matter comes before what was said first, where a question asks how
 # things stand now.
@@ -36,9 +37,11 @@ ten."""
 
 
 def asks_how_things_stand(question: str) -> bool:
-    """Whether a question asks for a value as it is now: "what is my budget?", not "what was it before May?"."""
-    opening, earlier = _change_phrases()
-    return opening.match(question.strip()) is not None and earlier.search(question) is None
+    """Whether a question asks for a value as it is now: "what is my budget?", not "what was it before May?".
+
+    Not in another language than English, in which the packaged encoder takes all sentences for alike.
+    """
+    return bool(question.strip()) and not may_be_foreign(question) and _earlier_words().search(question) is None
 
 
 def renewed_first(
@@ -84,12 +87,11 @@ def marks_of(question: str) -> frozenset[str]:
 
 
 @cache
-def _change_phrases() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the phrases that begin a question about a value, and those that turn it to an earlier time."""
-    entries = lines("recall_now.txt")
-    opening = "|".join(re.escape(entry) for entry in entries if not entry.startswith("-"))
-    earlier = "|".join(re.escape(entry[1:]) for entry in entries if entry.startswith("-"))
-    return re.compile(rf"(?:{opening})(?!\w)", re.IGNORECASE), re.compile(rf"\b(?:{earlier})(?!\w)", re.IGNORECASE)
+def _earlier_words() -> re.Pattern[str]:
+    """Return the words that turn a question to an earlier time."""
+    return re.compile(
+        rf"\b(?:{'|'.join(re.escape(entry) for entry in lines('recall_earlier.txt'))})(?!\w)", re.IGNORECASE
+    )
 
 
 _SPACES = Pattern(r"\s+")

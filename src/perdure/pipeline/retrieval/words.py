@@ -7,7 +7,7 @@ from functools import cache
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import split_words, without_accents
 from perdure.pipeline.lexicon import pairs, words
-from perdure.pipeline.retrieval.features import SENTENCE_END
+from perdure.pipeline.retrieval.features import SENTENCE_END, stop_runs
 
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
@@ -37,7 +37,8 @@ def may_be_foreign(text: str) -> bool:
 
 @cache
 def _foreign_only() -> frozenset[str]:
-    return frozenset().union(*map(_foreign_stopwords, pairs("foreign_stopwords.tsv"))) - words("recall_stopwords.txt")
+    english = words("recall_stopwords.txt") | stop_runs()  # "who's" is "who" and "s"
+    return frozenset().union(*map(_foreign_stopwords, pairs("foreign_stopwords.tsv"))) - english
 
 
 def shares_topic(query: str, text: str, language: str) -> bool:
