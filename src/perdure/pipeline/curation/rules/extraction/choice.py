@@ -31,9 +31,9 @@ from perdure.pipeline.curation.rules.extraction.worth import Judge
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.lexicon import word_set, words
 
-FACT = 0.5
+FACT = 0.45
 """Probability from which a rule's fact is kept."""
-WHOLE = 0.7
+WHOLE = 0.65
 """The same of a whole sentence as a fact."""
 NOTED = 0.4
 """The same of a sentence as a note."""
@@ -187,17 +187,25 @@ def _is_worth(draft: Draft, source: _Read | None, who: str, judge: Judge) -> boo
 
 
 def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
-    """Whether a sentence says of the speaker what lasts, and nothing else: "I'm vegan", "I play the cello"."""
+    """Whether a sentence says of the speaker what lasts or is over, and nothing else: "I'm vegan", "I quit my job"."""
     if source is None or not draft.text.startswith(who) or worth.has_pronoun(draft.text):
         return False
     if not _topic(source.said.text) <= worth.topic(draft.text):
         return False
-    slots = read_slots(draft.text)
+    if _OVER.match(draft.text.removeprefix(who)):
+        return True
+    slots = read_slots(draft.text.replace(" is not ", " is ", 1))
     if slots is not None and slots.attribute == "have":  # a pet, a child: other things come and go
         return _living().match(draft.text.partition(" has ")[2]) is not None
     return slots is not None and slots.attribute in word_set("worth.lasting")
 
 
+_OVER = Pattern(
+    r" (?:(?:was|got|has been) (?:just )?(?:fired|sacked|laid off|let go|made redundant|promoted|divorced)|quit|resigned|"
+    r"retired|lost their job|gave up|(?:has )?stopped \w+ing|no longer \w+s|broke up with|split up with)\b(?! up\b)",
+    re.IGNORECASE,
+)
+"""How what held of somebody comes to an end; what was told of it before would stand on without the sentence."""
 _COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})"
 _FAMILY = (
     r"kids?|children|sons?|daughters?|boys|girls|sisters?|brothers?|siblings|grandkids|grandchildren|grandsons?|"
