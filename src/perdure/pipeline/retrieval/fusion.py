@@ -183,7 +183,7 @@ def proportions(index: ScopeIndex, question: Question) -> dict[str, Floats]:
     They say nothing of how well a unit answers, so what does not answer stays faint.
     """
     found = {
-        "user": (index.cues & USER > 0).astype(np.float32),
+        "user": (index.cues & (USER | NOTE) > 0).astype(np.float32),
         "slight": np.clip(1 - index.lengths / SLIGHT, 0, 1),
     }
     if question.of_now:

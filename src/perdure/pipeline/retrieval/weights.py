@@ -61,8 +61,8 @@ class Weights:
     """A fact where turns are searched too: it says again what one of them said (LoCoMo with the facts that it ships:
     .842 without, .843 with it and of the turns alone)."""
     noted: float = -0.05  # a note beside a fact: of two that answer equally well the fact comes first
-    user: float = 0.3
-    """Share of its arms that a unit has on top where the user said it and an assistant answers."""
+    user: float = 0.4
+    """Share of its arms that a unit has on top where it is the user's words, and an assistant answers."""
     slight: float = -0.2
     """Share that a unit without a word loses, one of few words less ("Understood."): the turns around it lift it."""
     aged: float = -0.15
