@@ -41,7 +41,7 @@ NEAREST, FARTHER = 4, 1
 ALIKE = 0.93
 """Cosine from which two statements of a dialogue say the same, which nobody labelled."""
 LONGEST = 40  # words of a sentence as said, and of the assistant's message before it
-EMPTY = 3.0  # how much a line counts of a message from which nothing should be kept (as in ../worth/fit.py)
+EMPTY = 3.0  # how much a line counts of a message from which nothing should be kept
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 

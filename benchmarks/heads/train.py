@@ -6,17 +6,19 @@ ROWS.tsv is what `rows.py` writes, FOLDER holds the encoder's `model.safetensors
 and the lower layers stay as they are, so that the encoder's own are used; only the upper `--layers` and a linear output
 for each task are trained. Both texts are read as one, `[CLS] first [SEP] second [SEP]`, and an output sees the means
 over the tokens of each. A tenth of the groups is kept apart and tells how the training goes; `--check` files are only
-measured. Needs PyTorch and safetensors; two minutes on an H100.
+measured. Needs PyTorch and safetensors; some 50 minutes on one core of a processor.
 
-The packaged judge (`src/perdure/backends/embedders/judge.npz`) was made of two trainings, seeds 0 and 1, with these
-settings and `--all`, on the rows of
+The packaged judge (`src/perdure/backends/embedders/judge.npz`) was made of one training, seed 0, with these settings
+and `--all`, on the rows of
 
-    D=benchmarks/data; python rows.py ROWS.tsv --talk $D/talk/train.jsonl
+    D=benchmarks/data; python rows.py ROWS.tsv --talk $D/talk/train.jsonl $D/talk/train2.jsonl
         --items $D/curation/reconcile_dev.jsonl $D/curation/reconcile_dev2.jsonl
-        --pairs $D/relations/pairs.tsv benchmarks/reconciliation/pairs.txt benchmarks/reconciliation/pairs_more.txt
-        --worth $D/talk/train.jsonl $D/curation/extraction_dev*.jsonl $D/curation/extraction_{nofact,plain,traps}.jsonl
+        --pairs $D/relations/pairs.tsv $D/relations/pairs2.tsv
+                benchmarks/reconciliation/pairs.txt benchmarks/reconciliation/pairs_more.txt
+        --worth $D/talk/train.jsonl $D/talk/train2.jsonl
+                $D/curation/extraction_dev*.jsonl $D/curation/extraction_{nofact,plain,traps}.jsonl
 
-and packed with `pack.py judge.npz HEADS.npz HEADS_1.npz --sharpen 1.7`.
+and packed with `pack.py judge.npz HEADS.npz`.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ LONGEST = 128  # tokens of a pair
 BATCH, RATE, DECAY, WARMUP, DROPOUT = 64, 3e-4, 0.01, 0.06, 0.2
 """Of some fifteen settings by the AUC on unread dialogues, which differ by .02; more epochs learn their lines."""
 SMOOTHING = 0.05
+SORTED = 40  # batches among whose rows those of like lengths are put together
 RENAMED = 0.25
 """Share of the pairs in which "User" gets a name, another each time: where several people speak."""
 NAMES = (
@@ -218,6 +221,18 @@ def report(name: str, rows: list[Row], found: list[np.ndarray]) -> dict[str, flo
     return figures
 
 
+def drawn(rows: list[Row], tokenizer: Tokenizer, draw: random.Random) -> list[list[tuple[Row, tuple[list[int], int]]]]:
+    """Batches of one epoch: a row that counts less than 1 is drawn as often as that; of like lengths, for speed."""
+    pairs = [(row, encode(tokenizer, *varied(row, draw))) for row in rows if draw.random() < row.weight]
+    draw.shuffle(pairs)
+    batches = []
+    for start in range(0, len(pairs), BATCH * SORTED):
+        some = sorted(pairs[start : start + BATCH * SORTED], key=lambda each: len(each[1][0]))
+        batches += [some[place : place + BATCH] for place in range(0, len(some), BATCH)]
+    draw.shuffle(batches)
+    return batches
+
+
 def train(given: argparse.Namespace, rows: list[Row], seed: int, device: torch.device) -> Heads:
     torch.manual_seed(seed)
     draw = random.Random(seed)
@@ -231,18 +246,16 @@ def train(given: argparse.Namespace, rows: list[Row], seed: int, device: torch.d
     model = Heads(weights, given.layers, given.dropout).to(device)
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=given.rate, weight_decay=DECAY)
-    steps = given.epochs * (len(rows) // BATCH + 1)
+    steps = int(given.epochs * (sum(min(1.0, row.weight) for row in rows) // BATCH + 1))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / (WARMUP * steps), max(0.0, (steps - step) / ((1 - WARMUP) * steps)))
     )
     for epoch in range(given.epochs):
         model.train()
         begun, total = time.monotonic(), 0.0
-        places = list(range(len(rows)))
-        draw.shuffle(places)
-        for start in range(0, len(places), BATCH):
-            part = [rows[n] for n in places[start : start + BATCH]]
-            pairs = [encode(tokenizer, *varied(row, draw)) for row in part]
+        batches = drawn(rows, tokenizer, draw)
+        for batch in batches:
+            part, pairs = [row for row, _ in batch], [pair for _, pair in batch]
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 scores = model(*batch_of(pairs, device))
             loss = torch.zeros((), device=device)
@@ -250,7 +263,7 @@ def train(given: argparse.Namespace, rows: list[Row], seed: int, device: torch.d
                 at = [n for n, row in enumerate(part) if row.task == task]
                 if at:
                     label = torch.tensor([part[n].label for n in at], device=device)
-                    weight = torch.tensor([part[n].weight for n in at], device=device)
+                    weight = torch.tensor([max(1.0, part[n].weight) for n in at], device=device)
                     each = F.cross_entropy(scores[task][at].float(), label, reduction="none", label_smoothing=SMOOTHING)
                     loss = loss + (each * weight).sum() / BATCH
             optimizer.zero_grad(set_to_none=True)
@@ -260,7 +273,7 @@ def train(given: argparse.Namespace, rows: list[Row], seed: int, device: torch.d
             schedule.step()
             total += float(loss.detach())
         print(
-            f"seed {seed} epoch {epoch}: loss {total / (len(places) / BATCH):.4f}, {time.monotonic() - begun:.0f} s",
+            f"seed {seed} epoch {epoch}: loss {total / len(batches):.4f}, {time.monotonic() - begun:.0f} s",
             flush=True,
         )
     return model

@@ -7,8 +7,9 @@ fact counts as worth keeping if it holds all keywords of a fact of its dialogue.
 each model tells them apart (AUC, with the interval of a bootstrap over dialogues), and what the rules alone would keep
 beside what the curator keeps with these weights. The curator's own (`worth_weights.tsv` in the lexicon) were written by
 
-    python benchmarks/worth/fit.py benchmarks/data/talk/train.jsonl benchmarks/data/curation/extraction_dev*.jsonl
-        benchmarks/data/curation/extraction_{nofact,plain,traps}.jsonl --out WEIGHTS.tsv
+    python benchmarks/worth/fit.py benchmarks/data/talk/train.jsonl benchmarks/data/talk/train2.jsonl
+        benchmarks/data/curation/extraction_dev*.jsonl benchmarks/data/curation/extraction_{nofact,plain,traps}.jsonl
+        --out WEIGHTS.tsv
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ MODELS = (worth.SENTENCE, worth.FACT, worth.WHOLE)
 RIDGE = 10.0
 """Strength of the penalty on the weights; with 3, 30 and 100 the sentences' AUC on held dialogues differs by .005."""
 EMPTY = 2.0
-"""How much an example counts of a message from which nothing should be kept; of 1 to 4, by totals of held dialogues."""
+"""How much an example counts of a message from which nothing should be kept.
+
+Of 2 and 3, by totals of held dialogues and by plain short messages, of which 3 loses some ("I don't like iced coffee").
+"""
 CONTEXT = 24
 DIGITS = 3
 

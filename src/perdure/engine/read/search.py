@@ -271,7 +271,8 @@ def explain_fused(item: MemoryItem, found: FusedMatches, number: int, query: Que
     """Explain the score of fused search: the contribution of each arm and signal, and the rank."""
     place = found.places[number]
     unit = found.ranked.units[place]
-    shares = {name: round(float(values[unit]), 4) for name, values in found.ranked.shares.items() if values[unit]}
+    rounded = {name: round(float(values[unit]), 4) for name, values in found.ranked.shares.items()}
+    shares = {name: share for name, share in rounded.items() if share}
     window = found.question.window
     return {
         "preset": query.preset.name,

@@ -184,7 +184,7 @@ def proportions(index: ScopeIndex, question: Question) -> dict[str, Floats]:
     """
     found = {
         "user": (index.cues & (USER | NOTE) > 0).astype(np.float32),
-        "slight": np.clip(1 - index.lengths / SLIGHT, 0, 1),
+        "slight": np.where(index.cues & TURN > 0, np.clip(1 - index.lengths / SLIGHT, 0, 1), 0).astype(np.float32),
     }
     if question.of_now:
         found["aged"] = index.prepared("aged", lambda: _aged(index))

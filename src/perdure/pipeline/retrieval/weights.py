@@ -64,7 +64,7 @@ class Weights:
     user: float = 0.4
     """Share of its arms that a unit has on top where it is the user's words, and an assistant answers."""
     slight: float = -0.2
-    """Share that a unit without a word loses, one of few words less ("Understood."): the turns around it lift it."""
+    """Share that a turn without a word loses, one of few words less ("Understood."): the turns around it lift it."""
     aged: float = -0.15
     """Share that the oldest unit loses, newer ones less, where a question asks how things stand now.
 

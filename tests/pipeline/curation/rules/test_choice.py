@@ -61,6 +61,19 @@ def test_what_lasts_and_nothing_else_is_kept_whatever_the_judge_says() -> None:
     assert kept("I'm vegan.", judging()) == (["User is vegan"], [])
 
 
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("I quit my job.", "User quit their job"),
+        ("I was laid off last week.", "User was laid off last week"),
+        ("I'm not allergic to peanuts.", "User is not allergic to peanuts"),
+        ("I broke up with Tom.", "User broke up with Tom"),
+    ],
+)
+def test_what_is_over_and_nothing_else_is_kept_whatever_the_judge_says(said: str, fact: str) -> None:
+    assert kept(said, judging()) == ([fact], [])
+
+
 def test_an_instruction_is_kept_whatever_the_judge_says() -> None:
     facts, _ = kept("Always answer me in metric units.", judging())
     assert len(facts) == 1
