@@ -253,10 +253,6 @@ SAYS_WHOLE = 0.9
 """Share of a message's topic words that its facts and notes must hold to stand for it. Of a hundred answers in the talk
 sets (docs/adr/0042), about one fewer was among five results with .75, and two to five with .6."""
 
-OWN_FACT = 0.35
-"""Share of a message's score from which a fact of it stands in its place; less than `ABOUT_EQUAL`, since the user's own
-words count for more (`Weights.user`)."""
-
 TELLS_AGAIN = 0.75
 """Share of a memory's topic words in a message that tells it again."""
 
@@ -320,7 +316,7 @@ def said_once(
             last[item.id] = item
             continue
         standing = [each for each in of_it if each.id not in past and not _is_superseded(item, each)]
-        floor = OWN_FACT * (item.score or 0.0)
+        floor = ABOUT_EQUAL * (item.score or 0.0)
         good = [
             each
             for each in (standing or of_it)

@@ -42,6 +42,8 @@ WHOLE = 0.65
 """The same of a whole sentence as a fact."""
 NOTED = 0.4
 """The same of a sentence as a note."""
+NOTED_ASKING = 0.6
+"""The same of a question, which mostly tells nothing."""
 NOTED_ALONE = 0.25
 """The same where the message also asks to forget something: it is hidden, and nothing else would find the sentence.
 Set by hand on a dozen sentences; no set of talk has enough of them to choose it by."""
@@ -119,7 +121,8 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
     is_open = False
     least = NOTED_ALONE if told.is_hidden else NOTED
     for each, sentence in zip(read, typed, strict=True):
-        is_noted = each.worth >= least and not _says(kept, each.said.text, notes.SAID)
+        enough = max(least, NOTED_ASKING) if each.said.text.rstrip().endswith("?") else least
+        is_noted = each.worth >= enough and not _says(kept, each.said.text, notes.SAID)
         if is_noted:
             found = notes.joined(found, sentence, is_next=is_open and sentence.follows)
         is_open = is_noted
