@@ -295,7 +295,7 @@ def matches(filter: Filter | None, payload: Mapping[str, Any]) -> bool:
 
 def compare(value: Any, operator: str, operand: Operand) -> bool:
     """Whether a stored value satisfies the operator with the operand."""
-    if operator == "eq" and type(value) is str is type(operand):
+    if operator == "eq" and isinstance(value, str) and isinstance(operand, str):
         return value == operand  # what nearly every condition on a row asks
     if operator == "ne":
         return not compare(value, "eq", operand)

@@ -353,11 +353,13 @@ def is_instruction(text: str) -> bool:
     if len(text) <= _KNOWN:
         return _known(text)
     key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    if key not in _known_long:
+    found = _known_long.get(key)
+    if found is None:
+        found = _gives_orders(text)
         if len(_known_long) >= _KNOWN:
             _known_long.clear()
-        _known_long[key] = _gives_orders(text)
-    return _known_long[key]
+        _known_long[key] = found
+    return found
 
 
 @lru_cache(_KNOWN)

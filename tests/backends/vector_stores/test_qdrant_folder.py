@@ -129,6 +129,21 @@ def test_a_scrub_that_breaks_off_loses_nothing(store: Sync, tmp_path: Path, monk
     assert len(shards(tmp_path)) == 1
 
 
+def test_a_collection_that_cannot_be_made_leaves_nothing(
+    store: Sync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_qdrant_folder, "_write_label", fails)
+        with pytest.raises(VectorStoreError, match="no space left"):
+            store.create_collection("d", DIMENSION)
+    assert len(shards(tmp_path)) == 1
+    store.create_collection("d", DIMENSION)
+    assert sorted(store.list_collections()) == ["c", "d"]
+
+
 def test_a_damaged_shard_is_told_of(store: Sync, tmp_path: Path) -> None:
     store.close()
     (config,) = tmp_path.glob("q/*/shard-*/edge_config.json")

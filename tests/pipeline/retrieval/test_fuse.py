@@ -242,6 +242,8 @@ def test_what_says_little_falls_and_what_is_old_only_where_the_question_is_of_no
         assert share(found, "new", "slight") < share(found, "old", "slight") == 0
     assert share(now, "old", "aged") < share(now, "new", "aged") == 0
     assert "aged" not in then.shares
+    within_a_day = [replace(told[0], id="first"), entry("last", "Right", speaker=None, minute=60, vector=unit(3, 4))]
+    assert share(ask(index_of(within_a_day), "When does the harbour open?"), "first", "aged") > -0.001
 
 
 def test_a_standing_instruction_counts_where_something_is_to_be_done_and_by_the_square_of_its_nearness() -> None:

@@ -312,11 +312,29 @@ def _posted(url: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
     return answer
 
 
-class Readable:
+class _Wrapped:
+    """A stream of the SDK's around another one, which it closes."""
+
+    _inner: ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Readable(_Wrapped):
     """The stream of the client's messages; a line that is none is answered with an error, which the SDK leaves out."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], writing: WriteStream[SessionMessage]) -> None:
-        self._inner = inner
+        self._inner: ReadStream[SessionMessage | Exception] = inner
         self._writing = writing
 
     @property
@@ -352,24 +370,12 @@ class Readable:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
             await self._writing.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=refusal)))
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Unanswered:
+class Unanswered(_Wrapped):
     """The stream of the SDK's messages to the client, without what the front has answered already."""
 
     def __init__(self, inner: WriteStream[SessionMessage], front: Front) -> None:
-        self._inner = inner
+        self._inner: WriteStream[SessionMessage] = inner
         self._front = front
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -378,18 +384,6 @@ class Unanswered:
         number = told.id if isinstance(told, types.JSONRPCResponse | types.JSONRPCError) else None
         if number is None or not self._front.has_answered((type(number), number)):
             await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 async def serve_stdio(

@@ -182,13 +182,17 @@ def proportions(index: ScopeIndex, question: Question) -> dict[str, Floats]:
 
     They say nothing of how well a unit answers, so what does not answer stays faint.
     """
-    found = {
-        "user": (index.cues & (USER | NOTE) > 0).astype(np.float32),
-        "slight": np.where(index.cues & TURN > 0, np.clip(1 - index.lengths / SLIGHT, 0, 1), 0).astype(np.float32),
+    found: dict[str, Floats] = index.prepared("proportions", lambda: _proportions(index))
+    return found if question.of_now else {name: values for name, values in found.items() if name != "aged"}
+
+
+def _proportions(index: ScopeIndex) -> dict[str, Floats]:
+    cues = index.cues
+    return {
+        "user": (cues & (USER | NOTE) > 0).astype(np.float32),
+        "slight": np.where(cues & TURN > 0, np.clip(1 - index.lengths / SLIGHT, 0, 1), 0).astype(np.float32),
+        "aged": _aged(index),
     }
-    if question.of_now:
-        found["aged"] = index.prepared("aged", lambda: _aged(index))
-    return found
 
 
 def _aged(index: ScopeIndex) -> Floats:

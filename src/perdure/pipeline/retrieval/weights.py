@@ -62,14 +62,14 @@ class Weights:
     .842 without, .843 with it and of the turns alone)."""
     noted: float = -0.05  # a note beside a fact: of two that answer equally well the fact comes first
     user: float = 0.4
-    """Share of its arms that a unit has on top where it is the user's words, and an assistant answers."""
+    """Share of its arms that a unit has on top whose words are the user's: a message to an assistant, or a note."""
     slight: float = -0.2
     """Share that a turn without a word loses, one of few words less ("Understood."): the turns around it lift it."""
     aged: float = -0.15
     """Share that the oldest unit loses, newer ones less, where a question asks how things stand now.
 
     These three were chosen on 76 dialogues (benchmarks/data/talk: `train.jsonl`, and 36 of `train2.jsonl`) and looked
-    at on the 18 others of `train2.jsonl`: found in five .639 before, .66 with them; mean reciprocal rank .398 and .430.
+    at on the 18 others of `train2.jsonl`: found in five .639 before, .660 with them; mean reciprocal rank .398, .442.
     BEAM's long answers lose a little: recall@10 .665 and .643 of 125 questions.
     """
 

@@ -9,7 +9,7 @@ import pytest
 
 from perdure.domain.message import Message
 from perdure.pipeline.curation.rules.extraction import read_messages
-from perdure.pipeline.curation.rules.extraction.choice import FACT, NOTED, WHOLE
+from perdure.pipeline.curation.rules.extraction.choice import FACT, FACT_ALONE, NOTED, NOTED_ASKING, WHOLE
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 CELLO = "My cello teacher is moving her studio to the old mill."
@@ -72,6 +72,18 @@ def test_what_lasts_and_nothing_else_is_kept_whatever_the_judge_says() -> None:
 )
 def test_what_is_over_and_nothing_else_is_kept_whatever_the_judge_says(said: str, fact: str) -> None:
     assert kept(said, judging()) == ([fact], [])
+
+
+@pytest.mark.parametrize(("sure", "is_kept"), [(FACT_ALONE, True), (FACT_ALONE - 0.01, False)])
+def test_a_sentence_about_the_speaker_alone_is_a_fact_from_a_lower_threshold_on(sure: float, is_kept: bool) -> None:
+    assert kept("I adopted a cat.", judging(fact=sure))[0] == (["User adopted a cat"] if is_kept else [])
+    assert kept(f"I adopted a cat. {CELLO}", judging(fact=FACT_ALONE))[0] == []
+
+
+@pytest.mark.parametrize(("sure", "is_noted"), [(NOTED_ASKING, True), (NOTED_ASKING - 0.01, False)])
+def test_a_question_is_noted_from_a_higher_threshold_on(sure: float, is_noted: bool) -> None:
+    asked = "And what about the weather in Hawaii on day 21?"
+    assert kept(asked, judging(sentence=sure)) == ([], [asked] if is_noted else [])
 
 
 def test_an_instruction_is_kept_whatever_the_judge_says() -> None:

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -302,7 +303,8 @@ class QdrantFolder:
             folder = self._path / folder_name(name)
             shutil.rmtree(folder, ignore_errors=True)  # of a removal that failed
             shard_name, shard = new_shard(folder, shape)
-            _write_label(folder, name, shape, shard_name)
+            with _whole_or_gone(shard, folder):
+                _write_label(folder, name, shape, shard_name)
             self._collections[name] = Collection(name, shape, folder, shard, stale=False)
 
     def drop(self, name: str) -> None:
@@ -399,18 +401,25 @@ class QdrantFolder:
 
     def _rewrite(self, collection: Collection) -> None:
         shard_name, copy = new_shard(collection.folder, collection.shape)
-        try:
+        with _whole_or_gone(copy, collection.folder / shard_name):
             _copy_points(collection.shard, copy)
             _write_label(collection.folder, collection.name, collection.shape, shard_name)
-        except BaseException:
-            copy.close()  # an open shard writes on by itself, also into a folder that is being deleted
-            shutil.rmtree(collection.folder / shard_name, ignore_errors=True)
-            raise
         old, collection.shard, collection.stale = collection.shard, copy, False
         old.close()
         for other in collection.folder.iterdir():
             if other.is_dir() and other.name != shard_name:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+@contextmanager
+def _whole_or_gone(shard: edge.EdgeShard, folder: Path) -> Iterator[None]:
+    """Remove a new shard's folder if the block fails; an open shard would write on into it meanwhile."""
+    try:
+        yield
+    except BaseException:
+        shard.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _copy_points(shard: edge.EdgeShard, copy: edge.EdgeShard) -> None:
