@@ -16,8 +16,8 @@ from perdure.domain.errors import VectorStoreError
 
 STORE = "tests.frontends.server.failing:FailingStore"
 CALLS = (
-    *("open", "apply", "search", "keyword_search", "get_many", "list", "count", "get_collection_info"),
-    *("list_collections", "create_collection", "update", "reset"),
+    *("open", "apply", "search", "keyword_search", "get_many", "payloads", "list", "count"),
+    *("get_collection_info", "list_collections", "create_collection", "update", "reset"),
 )
 
 

@@ -47,9 +47,9 @@ class Place(ToolAnswer):
 
 
 class Going(Named):
-    """A memory that goes, and why."""
+    """A memory that goes, and why: it matched, or is a part or a message of one that did."""
 
-    why: str = Field("", description="matched, or value, sentence, merged, derived, message of a match")
+    why: str
 
     @classmethod
     def all_of(cls, report: ErasureReport, why: Mapping[str, str], text: str | None = None) -> list[Going]:
@@ -63,7 +63,6 @@ class Forgotten(ToolAnswer):
 
     status: Literal["needs_confirmation", "erased", "declined", "nothing_found"] = Field(description="how it stands")
     memories: list[Going] = Field(description="that go")
-    unsourced: list[Named] = Field([], description="that stay, but lose a source message")
     places: list[Place] = Field(description="stored copies")
     confirm: str | None = Field(None, description="handle")
     note: str | None = Field(None, description="what to do")
@@ -80,9 +79,7 @@ async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.In
         return Forgotten(status="nothing_found", memories=[], places=[], note=NOTHING)
     copies = sum(place.count for place in planned.places)
     note = f"With them go {copies} stored copies: versions, history and the messages they came from." * bool(copies)
-    if planned.unsourced:
-        note += f" {len(planned.unsourced)} other memories stay, without a message that they came from."
-    decision = await call.decide(ERASE, found, given.confirm, note=note)
+    decision = await call.decide(ERASE, found, given.confirm, note=" ".join(filter(None, (note, _staying(planned)))))
     if isinstance(decision, types.InputRequiredResult):
         return decision
     if decision is Decision.YES:
@@ -92,10 +89,9 @@ async def forget(call: ToolCall, given: ForgetArguments) -> Forgotten | types.In
     return Forgotten(
         status="needs_confirmation",
         memories=Going.all_of(planned, planned.reasons),
-        unsourced=[Named.of(item) for item in planned.unsourced],
         places=_places(planned),
         confirm=call.consent.handle(ERASE, call.access.caller, found),
-        note=MISMATCH if decision is Decision.MISMATCH else ASK,
+        note=" ".join(filter(None, (MISMATCH if decision is Decision.MISMATCH else ASK, _staying(planned)))),
     )
 
 
@@ -111,10 +107,15 @@ async def _erase(call: ToolCall, given: ForgetArguments, planned: ErasureReport)
     return Forgotten(
         status="erased",
         memories=[one for report in reports for one in Going.all_of(report, planned.reasons, "(erased)")],
-        unsourced=[Named.of(item) for item in planned.unsourced],
         places=[Place(place=place, status=status, count=count) for (place, status), count in counts.items()],
-        note=PENDING if any(report.pending for report in reports) else None,
+        note=" ".join(filter(None, (PENDING * any(each.pending for each in reports), _staying(planned)))) or None,
     )
+
+
+def _staying(planned: ErasureReport) -> str:
+    """Name the memories that stay, but lose a message that they came from."""
+    texts = [Named.of(item).memory for item in planned.unsourced]
+    return f"These stay, without a message that they came from: {'; '.join(texts)}" if texts else ""
 
 
 def _refused(planned: ErasureReport) -> Forgotten:
@@ -363,7 +364,7 @@ REMEMBER = Tool(
 LEARN = Tool(
     name="learn",
     title="Learn from a conversation",
-    description="Extract lasting facts from messages as they were said, and keep the messages as evidence.",
+    description="Extract lasting facts from messages, which are kept as evidence.",
     arguments=LearnArguments,
     answer=Changes,
     run=learn,

@@ -101,6 +101,7 @@ def test_with_the_vector_store_down_the_door_still_knows_its_keys(tmp_path: Path
     config = {"vector_store": {"provider": STORE, "config": {"path": str(tmp_path / "memories.db")}}}
     with gateway_to(tmp_path / "memory", model.url, **config) as gateway:
         ana, reader = gateway.key("ana", user_id="ana"), gateway.key("watcher", role="reader", user_id="ana")
+        operator = gateway.key("operator")
     FailingStore.is_down = True
     with gateway_to(tmp_path / "memory", model.url, **config) as gateway:
         for secret in (ana, reader):
@@ -116,7 +117,8 @@ def test_with_the_vector_store_down_the_door_still_knows_its_keys(tmp_path: Path
         assert ask(gateway, "I live in Porto", headers=NEVER_SEEN).status_code == 401
         assert gateway.client.get("/v1/memories", headers=bearer(ana)).status_code == 503
         assert gateway.client.get("/v1/memories").status_code == 401
-        assert gateway.client.get("/metrics", headers=bearer(ana)).status_code == 200
+        assert gateway.client.get("/metrics", headers=bearer(ana)).status_code == 403
+        assert gateway.client.get("/metrics", headers=bearer(operator)).status_code == 200
 
 
 @pytest.mark.covers("V90")
