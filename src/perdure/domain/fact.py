@@ -86,6 +86,8 @@ class Neighbour:
     item: MemoryItem
     similarity: float | None
     """Raw cosine between fact and memory, in [-1, 1]; None without an embedder."""
+    of_same_message: bool = False
+    """Whether both were said in one message, in which hardly anything is taken back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

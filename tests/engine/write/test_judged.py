@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +14,7 @@ from perdure.domain.errors import EmbeddingError
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
 from perdure.domain.memory import MemoryItem, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.write.curator import Answers, RulesCurator
+from perdure.engine.write.curator import Answers, Renewed, RulesCurator
 from perdure.pipeline.curation.rules.extraction import worth
 from perdure.pipeline.curation.rules.reconciliation.decisions import COMPARED
 from tests.conftest import Open
@@ -44,10 +45,10 @@ def curator(judge: Callable[[], PairJudge | None]) -> RulesCurator:
     return RulesCurator(1_000, keeps_words=True, takes_notes=True, judge=judge)
 
 
-def near(text: str, similarity: float = 0.7, id: str = "m") -> Neighbour:
-    scope = Scope(user_id="ana")
+def near(text: str, similarity: float = 0.7, id: str = "m", kind: str = "facts") -> Neighbour:
+    scope, hash = Scope(user_id="ana"), text_hash(text)
     item = MemoryItem(
-        id=id, memory=text, hash=text_hash(text), scope=scope, created_at=NOW, updated_at=NOW, told_at=NOW
+        id=id, memory=text, hash=hash, scope=scope, kind=kind, created_at=NOW, updated_at=NOW, told_at=NOW
     )
     return Neighbour(item=item, similarity=similarity)
 
@@ -61,11 +62,11 @@ def judged(judge: PairJudge | None, fact: Fact, memories: Sequence[Neighbour]) -
     return asyncio.run(curator(lambda: judge).judge([fact], [memories], answers=NONE)).decisions[0]
 
 
-def renewed(judge: PairJudge | None, text: str, earlier: Sequence[Neighbour]) -> tuple[str, ...]:
+def renewed(judge: PairJudge | None, fact: Fact, earlier: Sequence[Neighbour]) -> Renewed:
     async def find() -> Sequence[Neighbour]:
         return earlier
 
-    return asyncio.run(curator(lambda: judge).renewed(text, find))
+    return asyncio.run(curator(lambda: judge).renewed(fact, find))
 
 
 def test_a_change_that_the_judge_is_against_is_not_made() -> None:
@@ -108,10 +109,30 @@ def test_without_a_cosine_the_judge_is_not_asked() -> None:
 
 def test_what_the_judge_says_is_renewed_is_linked() -> None:
     earlier = [near("the party is level 3", id="a")]
-    assert renewed(Told(REPLACES), "we're level five now", earlier) == ("a",)
-    assert renewed(Told(BESIDE), "we're level five now", earlier) == ()
-    assert renewed(None, "we're level five now", earlier) == ()
-    assert renewed(Told(REPLACES), "we're level five now", []) == ()
+    note = Fact(text="we're level five now", kind="notes")
+    assert renewed(Told(REPLACES), note, earlier) == Renewed(("a",))
+    assert renewed(Told(BESIDE), note, earlier) == Renewed()
+    assert renewed(None, note, earlier) == Renewed()
+    assert renewed(Told(REPLACES), note, []) == Renewed()
+
+
+def test_a_fact_takes_the_place_of_a_note_that_it_surely_replaces() -> None:
+    fact, gym = Fact(text="User left the gym for the climbing hall"), "the gym twice a week, mon + thu"
+    earlier = [near("User likes tea", 0.72), near(gym, id="a", kind="notes")]
+    judge = Told(REPLACES)
+    assert renewed(judge, fact, earlier) == Renewed(("a",), "a")
+    assert judge.asked == [(fact.text, gym)], "it was compared with facts when it was decided"
+    assert renewed(Told(BESIDE), fact, earlier) == Renewed()
+    assert renewed(Told(REPLACES), fact, [near(gym, 0.2, kind="notes")]) == Renewed(), "too far"
+    assert renewed(Told(REPLACES), replace(fact, hedged=True), earlier).over is None
+    assert renewed(Told(REPLACES), replace(fact, kind="notes"), earlier).over is None
+
+
+def test_what_its_own_message_says_is_not_replaced_by_likelihood_alone() -> None:
+    fact = Fact(text="User switched dentists, Dr Amsel now")
+    memory = near("User's dentist is Dr Koch in the Lindenstrasse")
+    assert [each.event for each in judged(Told(REPLACES), fact, [memory])] == ["UPDATE"]
+    assert [each.event for each in judged(Told(REPLACES), fact, [replace(memory, of_same_message=True)])] == ["ADD"]
 
 
 def test_rules_go_on_without_a_judge_that_cannot_be_loaded(caplog: pytest.LogCaptureFixture) -> None:
@@ -143,11 +164,40 @@ def test_the_judge_is_not_asked_about_other_languages_nor_without_doubt(features
     assert judge.asked == []
 
 
-def test_a_later_note_comes_before_the_one_that_it_replaces(open_memory: Open) -> None:
+def test_a_fact_in_the_place_of_a_note(open_memory: Open) -> None:
     memory = open_memory(embedder={"provider": "minilm"})
     memory.add_facts(["User's boiler is from Vaillant"], **ANA)
     memory.add("restic -> nas-kellar, nightly 02:15", **ANA)
-    memory.add("hm, restic goes to s3 bucket eu-granat from tonight", **ANA)
-    found = [item.memory for item in memory.search("Where does restic back up to?", **ANA).results]
-    granat, kellar = (next(n for n, text in enumerate(found) if word in text) for word in ("granat", "kellar"))
-    assert granat < kellar
+    (note,) = memory.get_all(kind="notes", **ANA).results
+    (event,) = memory.add("hm, restic goes to s3 bucket eu-granat from tonight", **ANA).results
+    assert (event.event, event.id, event.old_memory) == ("UPDATE", note.id, note.memory)
+    assert event.event_id is not None and memory.get_all(kind="notes", **ANA).results == []
+    (stored,) = (item for item in memory.get_all(**ANA).results if item.id == note.id)
+    assert "granat" in stored.memory and stored.kind == "facts" and len(stored.sources) == 2
+    assert [each.event for each in memory.history(note.id)] == ["ADD", "UPDATE"]
+    asked = "Where does restic back up to?"
+    assert not any("kellar" in item.memory for item in memory.search(asked, **ANA).results)
+    for back in ("Where did restic back up to before?", "nas-kellar"):
+        *_, last = memory.search(back, **ANA).results
+        assert "kellar" in last.memory, "who asks for it by its name, or for earlier times, finds the words"
+    memory.undo(event.event_id)
+    (restored,) = memory.get_all(kind="notes", **ANA).results
+    assert (restored.id, restored.memory) == (note.id, note.memory)
+
+
+def test_a_note_in_whose_place_a_fact_stands_is_forgotten_with_it(open_memory: Open) -> None:
+    memory = open_memory(embedder={"provider": "minilm"})
+    memory.add("restic -> nas-kellar, nightly 02:15", **ANA)
+    (event,) = memory.add("hm, restic goes to s3 bucket eu-granat from tonight", **ANA).results
+    memory.forget(id=event.id)
+    left = memory.search("restic", include_past=True, **ANA).results
+    assert [item.memory for item in left] == []
+
+
+def test_a_later_note_comes_before_the_one_that_it_replaces(open_memory: Open) -> None:
+    memory = open_memory(embedder={"provider": "minilm"})
+    memory.add("party: level 3", **ANA)
+    memory.add("party: level 5 since sunday", **ANA)
+    if len(memory.get_all(kind="notes", **ANA).results) == 2:
+        found = [item.memory for item in memory.search("What level is the party?", **ANA).results]
+        assert found.index("party: level 5 since sunday") < found.index("party: level 3")

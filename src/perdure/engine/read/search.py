@@ -42,6 +42,7 @@ from perdure.pipeline.retrieval.rescoring import (
     only_asks,
     recency,
     said_once,
+    topics,
     without_repeats,
     without_retold,
 )
@@ -398,7 +399,9 @@ class ReadPath(Lookup):
             ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
             if self._by_words:
                 ended = [as_shown(point.payload) for point in found.past]
-                ordered = said_once(ordered, items, ended, in_prompt=query.trusted)
+                ordered = said_once(
+                    ordered, items, ended, asked=topics(text), of_now=asking.of_now, in_prompt=query.trusted
+                )
             results = ordered[: query.limit]
             coverage = found.coverage([item for item in results if not (item.is_said and only_asks(item.memory))])
             results = await self._with_related(query, text, results, await reaching, warnings)

@@ -37,7 +37,7 @@ from perdure.engine.write.change_set import (
     SourcedFact,
     told_at,
 )
-from perdure.engine.write.curator import Reading, ReadRequest
+from perdure.engine.write.curator import Reading, ReadRequest, Renewed
 from perdure.engine.write.provenance import (
     explicit_fact,
     suspected,
@@ -475,7 +475,7 @@ class WritePath:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
         slots = await run_blocking(lambda: [read_slots(each.fact.text) for each in batch])
         near = [
-            await plan.neighbourhood.near(each.fact, each.vector, told, limit)
+            _marked(each, await plan.neighbourhood.near(each.fact, each.vector, told, limit))
             for each, told in zip(batch, slots, strict=True)
         ]
         answers = self._kernel.answers(plan.context.scope)
@@ -500,19 +500,25 @@ class WritePath:
         for each in notes:
             if (hash := text_hash(each.fact.text)) not in known:
                 known.add(hash)
-                plan.take_note(each, await self._renewed(plan, each, facts=True))
+                plan.take_note(each, (await self._renewed(plan, each)).links)
 
     async def _linked(self, plan: ChangeSet, sourced: SourcedFact, decision: Decision) -> Decision:
-        """Return the decision with links to the notes that what it stores most likely replaces."""
+        """Return the decision with links to the notes that what it stores most likely replaces.
+
+        What is new takes the place of a note that it surely replaces.
+        """
         if decision.event not in ("ADD", "UPDATE") or sourced.fact.hedged:
             return decision
-        renewed = await self._renewed(plan, sourced, facts=False)
-        return replace(decision, links=(*decision.links, *renewed)) if renewed else decision
+        renewed = await self._renewed(plan, sourced)
+        if decision.event == "ADD" and renewed.over is not None:
+            decision = replace(decision, event="UPDATE", target=renewed.over, rule="judged.note")
+        links = tuple(id for id in renewed.links if id != decision.target)
+        return replace(decision, links=(*decision.links, *links)) if links else decision
 
-    async def _renewed(self, plan: ChangeSet, sourced: SourcedFact, *, facts: bool) -> tuple[str, ...]:
-        """Return the notes, and facts if asked, said earlier that a statement most likely replaces."""
-        find = partial(plan.neighbourhood.said_before, sourced.vector, sourced.told_at, facts=facts)
-        return await self._kernel.curator.renewed(sourced.fact.text, find)
+    async def _renewed(self, plan: ChangeSet, sourced: SourcedFact) -> Renewed:
+        """Return the statements said earlier that a note most likely replaces, or the notes that a fact does."""
+        find = partial(plan.neighbourhood.said_before, sourced.vector, sourced.told_at)
+        return await self._kernel.curator.renewed(sourced.fact, find)
 
     async def _unmet(self, sourced: Sequence[SourcedFact], plan: ChangeSet) -> set[str]:
         """Return the messages with the user's requests to forget that changed nothing.
@@ -572,6 +578,12 @@ def _messages(episodes: Sequence[Episode]) -> list[Message]:
         Message(each.role, each.content, each.name, read_moment(each.brought.get("timestamp") or each.told_at))
         for each in episodes
     ]
+
+
+def _marked(sourced: SourcedFact, near: Sequence[Neighbour]) -> list[Neighbour]:
+    """Return the memories near a fact, those marked that its own message told."""
+    own = set(sourced.sources)
+    return [each if own.isdisjoint(each.item.sources) else replace(each, of_same_message=True) for each in near]
 
 
 def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:

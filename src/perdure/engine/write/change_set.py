@@ -119,7 +119,7 @@ RULES_NEIGHBOURS = 15
 """Most similar memories given to the rules, for which more cost nothing."""
 FORGET_NEIGHBOURS = 40
 """Most similar memories examined for a request to forget, which may mean several."""
-RENEWABLE = 3
+RENEWABLE = 4
 """Nearest earlier statements among which it is looked for what a new one replaces."""
 SAME_SLOT = 10
 """Memories of the same subject and attribute that are examined however different their words are."""
@@ -159,11 +159,11 @@ class Neighbourhood:
             [*stored, *fresh], key=lambda near: -2.0 if near.similarity is None else near.similarity, reverse=True
         )
 
-    async def said_before(self, vector: Vector | None, moment: str, *, facts: bool) -> list[Neighbour]:
-        """Return trusted notes of the store, and facts if asked, said before a moment and near in meaning."""
+    async def said_before(self, vector: Vector | None, moment: str) -> list[Neighbour]:
+        """Return trusted facts and notes of the store that were said before a moment, nearest in meaning first."""
         if vector is None:
             return []
-        kinds: Filter = Or((self._within, self._noted)) if facts else self._noted
+        kinds = Or((self._within, self._noted))
         hits = await self._store.search(self._collection, vector, RENEWABLE, all_of(kinds, TRUSTED))
         found = [Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=hit.score) for hit in hits]
         return [each for each in found if each.item.told_at < moment and each.item.id not in self._gone]
@@ -441,6 +441,8 @@ class ChangeSet:
         id = new_id() if supersede else before.id
         after = before.with_(
             id=id,
+            kind="facts",  # it may take the place of a note, which follows its message
+            derived_from=() if before.kind == NOTES else before.derived_from,
             memory=text,
             hash=text_hash(text),
             created_at=moment if supersede else before.created_at,

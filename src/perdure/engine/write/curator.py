@@ -26,7 +26,7 @@ from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import beginning, read_messages
 from perdure.pipeline.curation.rules.extraction.worth import learned
-from perdure.pipeline.curation.rules.reconciliation import decide
+from perdure.pipeline.curation.rules.reconciliation import decide, replaced_note
 
 _log = logging.getLogger("perdure.curator")
 
@@ -147,6 +147,16 @@ class Judgement:
     warnings: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The earlier statements that a new one most likely replaces."""
+
+    links: tuple[str, ...] = ()
+    """Their ids: the newer one comes first where both answer, and nothing is hidden."""
+    over: str | None = None
+    """The id of a note among them that a fact surely replaces."""
+
+
 Earlier = Callable[[], Awaitable[Sequence[Neighbour]]]
 """Finds the statements near a new one that were made before it."""
 
@@ -167,8 +177,8 @@ class Curator(Protocol):
     ) -> Judgement:
         """Decide about the facts."""
 
-    async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
-        """Return the ids of those earlier statements that a new one most likely replaces; none in doubt."""
+    async def renewed(self, fact: Fact, find: Earlier) -> Renewed:
+        """Return which of the earlier statements a new one most likely replaces; none in doubt."""
 
 
 RENEWABLE_NEAR = 0.3
@@ -237,14 +247,25 @@ class RulesCurator:
         await run_blocking(every)
         return judgement
 
-    async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
+    async def renewed(self, fact: Fact, find: Earlier) -> Renewed:
         """Return what the judge says is replaced; without a judge nothing is."""
         judge = await run_blocking(self._judge)
         if judge is None:
-            return ()
-        earlier = [each for each in await find() if (each.similarity or 0.0) >= RENEWABLE_NEAR]
-        relations = await run_blocking(judge.relations, [(text, each.item.memory) for each in earlier])
-        return tuple(each.item.id for each, relation in zip(earlier, relations, strict=True) if relation.renews)
+            return Renewed()
+        is_note = fact.kind == "notes"
+        near = enumerate(each for each in await find() if (each.similarity or 0.0) >= RENEWABLE_NEAR)
+        # A fact was compared with facts when it was decided; a note retires nothing.
+        asked = [(place, each) for place, each in near if is_note or each.item.kind == "notes"]
+        if not asked:
+            return Renewed()
+
+        def judged() -> Renewed:
+            relations = judge.relations([(fact.text, each.item.memory) for _, each in asked])
+            told = [(place, each, relation) for (place, each), relation in zip(asked, relations, strict=True)]
+            links = tuple(each.item.id for _, each, relation in told if relation.renews)
+            return Renewed(links, None if is_note else replaced_note(fact, told))
+
+        return await run_blocking(judged)
 
     def _judge(self) -> PairJudge | None:
         """Return the learned judge; a failure is logged, and the rules go on without it."""
@@ -344,9 +365,9 @@ class LLMCurator:
             await llm.good()
         return Judgement(outcome.decisions, outcome.warnings)
 
-    async def renewed(self, text: str, find: Earlier) -> tuple[str, ...]:
+    async def renewed(self, fact: Fact, find: Earlier) -> Renewed:
         """Return nothing: what replaces what is the model's to say."""
-        return ()
+        return Renewed()
 
     def _report(self, refused: Sequence[Refusal], reading: Reading) -> None:
         """Warn of the facts that nobody said; their texts stay out of the log."""

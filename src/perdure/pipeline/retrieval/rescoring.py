@@ -292,6 +292,8 @@ def said_once(
     beside: Sequence[MemoryItem] = (),
     ended: Sequence[MemoryItem] = (),
     *,
+    asked: frozenset[str] = frozenset(),
+    of_now: bool = True,
     in_prompt: bool = False,
 ) -> list[MemoryItem]:
     """Return the items, best first, without messages whose facts and notes say them whole, or say what holds now.
@@ -301,6 +303,8 @@ def said_once(
     of it: its words are there already. At the end come messages that only ask (they resemble the next question most,
     and answer none) or of which something no longer holds. `beside` are memories that are no results, `ended` those
     that no longer hold. Messages that would come last are left out `in_prompt`: no model can tell what is out of date.
+    A message of which nothing holds any more is a result only if the question is not `of_now`, or has a topic word
+    (`asked`, as stems) that it alone has: who asks for what was named finds it.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -324,6 +328,9 @@ def said_once(
         ]
         if not of_it:
             ordered[item.id] = item
+        elif not standing and (not of_now or _alone_has(item, of_it, asked)):
+            ordered.update((each.id, _in_place_of(item, each)) for each in good[:1] if each.id not in ordered)
+            last[item.id] = item
         elif standing and not says_whole(standing, item):
             if len(standing) < len(of_it):  # some of it holds no longer
                 last[item.id] = item
@@ -349,6 +356,11 @@ def said_once(
     lowest = min((item.score or 0.0 for item in ordered.values()), default=1.0)
     behind = [_scored(item, min(item.score or 0.0, lowest)) for item in (*repeats.values(), *last.values())]
     return [*ordered.values(), *behind]
+
+
+def _alone_has(message: MemoryItem, read_out: Iterable[MemoryItem], asked: frozenset[str]) -> bool:
+    """Whether a message has a word that is asked for, and what was read out of it has not."""
+    return any(not any(word in topics(item.memory) for item in read_out) for word in asked & topics(message.memory))
 
 
 def _in_place_of(message: MemoryItem, fact: MemoryItem) -> MemoryItem:

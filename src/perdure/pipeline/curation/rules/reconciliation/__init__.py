@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
 
-__all__ = ["contradict", "decide", "same_matter", "says_nothing_new"]
+__all__ = ["contradict", "decide", "replaced_note", "same_matter", "says_nothing_new"]
 
 
 def decide(
@@ -19,6 +19,13 @@ def decide(
     from perdure.pipeline.curation.rules.reconciliation import decisions
 
     return decisions.decide(fact, neighbours, judge)
+
+
+def replaced_note(fact: Fact, notes: Sequence[tuple[int, Neighbour, Relation]]) -> str | None:
+    """The note that a fact surely replaces, if there is one; see `decisions.replaced_note`."""
+    from perdure.pipeline.curation.rules.reconciliation import decisions
+
+    return decisions.replaced_note(fact, notes)
 
 
 def same_matter(fact: Fact, memory: Neighbour) -> bool:

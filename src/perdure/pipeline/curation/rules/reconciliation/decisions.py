@@ -12,19 +12,22 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, holders_in, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
+    REPLACES,
     is_detail,
     is_witnessed,
     judge_all,
     judge_reading,
     may_be_known,
     may_retire,
+    moody,
+    replacement,
 )
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
@@ -41,9 +44,7 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
     change_by_structure,
     ends_job,
     fills_field,
-    led_apart,
     may_end,
-    of_other_kinds,
     one_attribute,
     share_matter,
     tells_change,
@@ -281,10 +282,7 @@ CAUTIOUS_CHANGE = 0.75
 share a name and nothing else: a name makes all that is told of somebody look alike."""
 VETOED = 0.2
 """Learned probability of a change or refinement under which none is made: of 30 retirements on unread dialogues 15 were
-right without the judge, and 15 of 22 with it and `SURE` (docs/adr/0040)."""
-SURE = 0.9
-"""Learned probability that a memory is replaced from which it is, where the fact tells of a change; of .8 to .95 about
-the same on unread dialogues."""
+right without the judge, and 15 of 22 with it (docs/adr/0040)."""
 SLOT_CHANGE = 0.2
 """The same where both fill an attribute of which a person has one at a time: "moved to Hamar", then "lives in Vik"."""
 LINK = 0.3  # the same from which the fact is linked to the memory (soft link)
@@ -332,8 +330,37 @@ def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJud
     if found is None:
         return findings
     relations = found.relations([_plainly(fact.text, each.pair.memory.item.memory) for each in compared])
-    told = {each.pair.id: relation for each, relation in zip(compared, relations, strict=True)}
-    return [replace(each, relation=told.get(each.pair.id)) for each in findings]
+    told = {
+        each.pair.id: replace(each, relation=relation, nearer=place)
+        for place, (each, relation) in enumerate(zip(compared, relations, strict=True))
+    }
+    return [told.get(each.pair.id, each) for each in findings]
+
+
+JudgedNote = tuple[int, Neighbour, Relation]
+"""A note near a fact: how many facts and notes are nearer, the note, and how the fact stands to it by the judge."""
+
+
+def replaced_note(fact: Fact, notes: Sequence[JudgedNote]) -> str | None:
+    """The note that a fact surely replaces; None if there is none, or if something of it would be left unsaid."""
+    best, most = None, REPLACES
+    for finding in judged_notes(fact, notes):
+        odds = replacement(finding)
+        if odds >= most and not finding.held and not _loses(finding, fact.text):
+            best, most = finding.pair.id, odds
+    return best
+
+
+def judged_notes(fact: Fact, notes: Sequence[JudgedNote]) -> list[Finding]:
+    """How a fact stands to each note, with the learned judgement; nothing where it may replace none."""
+    new = moody(read(fact.text), fact)
+    if _considered(new) or is_detail(fact.text):
+        return []
+    found = judge_reading(new, [note for _, note, _ in notes])
+    return [
+        replace(finding, relation=relation, nearer=place)
+        for finding, (place, _, relation) in zip(found, notes, strict=True)
+    ]
 
 
 def _plainly(new: str, old: str) -> tuple[str, str]:
@@ -416,16 +443,17 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         shaped = _shape(pair)
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
-    sure = _is_sure(finding)
-    if likely and not barred and (sure or (change >= needed and not _is_vetoed(finding))):
+    judged = replacement(finding)
+    sure, weighs = judged >= REPLACES, change >= needed and not _is_vetoed(finding)
+    if likely and not barred and (sure or weighs):
         text = without(pair) or merged(pair, fact.text)
         if (sure or is_witnessed(finding)) and not _loses(finding, text):
             return Decision(
                 event="UPDATE",
                 text=text,
                 target=pair.id,
-                rule="weighed.change",
-                confidence=change,
+                rule="weighed.change" if weighs else "judged.change",
+                confidence=change if weighs else judged,
                 slots=read_slots(text),
             )
         return None
@@ -447,15 +475,6 @@ def _is_vetoed(finding: Finding) -> bool:
     if judged is None or _of_one_slot(finding) or fills_field(pair.new, pair.old) or ends_job(pair.new, pair.old):
         return False
     return judged.replaces + judged.refines < VETOED
-
-
-def _is_sure(finding: Finding) -> bool:
-    """Whether the learned judgement is sure of a change, and the two share more than whom they are about."""
-    judged = finding.relation
-    if judged is None or judged.replaces < SURE or finding.apart:
-        return False
-    new, old = finding.pair.new, finding.pair.old
-    return share_matter(new, old) and not led_apart(new, old) and not of_other_kinds(new, old) and tells_change(new)
 
 
 def _renews(finding: Finding, odds: Weighed) -> bool:

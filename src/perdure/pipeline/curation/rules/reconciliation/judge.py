@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from perdure.domain.fact import Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
@@ -37,6 +39,7 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
 )
 from perdure.pipeline.curation.rules.slots import USER, Party, Reading, comparable, fits, read
 from perdure.pipeline.curation.rules.slots.scan import concept_of
+from perdure.pipeline.lexicon import pairs as table
 
 _CLAUSE = Pattern(
     r",? (?:and|but) (?=(?:is|was|has|had|lives?|lived|works?|worked|likes?|owns?|plays?|speaks?|used to)\b)"
@@ -46,10 +49,10 @@ _CLAUSE = Pattern(
 
 def judge_all(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Finding]:
     """How a fact stands to each memory near it, in the memories' order."""
-    return judge_reading(_moody(read(fact.text), fact), neighbours)
+    return judge_reading(moody(read(fact.text), fact), neighbours)
 
 
-def _moody(reading: Reading, fact: Fact) -> Reading:
+def moody(reading: Reading, fact: Fact) -> Reading:
     """The reading with what the extraction knows of the fact."""
     mood = reading.mood
     if fact.hedged:
@@ -196,6 +199,51 @@ def _tells_relation(old: Reading) -> bool:
 
 def _telling(concepts: frozenset[str]) -> frozenset[str]:
     return frozenset(concept for concept in concepts if not generic(concept))
+
+
+# Replacement: how likely a fact takes a memory's place, all that is known of the two weighed together.
+
+REPLACES = 0.6
+"""Weighed probability from which a memory is retired (docs/adr/0052)."""
+
+
+def signs(finding: Finding) -> dict[str, float]:
+    """What tells of a replacement, for a finding with a learned judgement: its log odds, likeness, rank and words.
+
+    `reconcile_replaces.tsv` has the weights; `benchmarks/reconciliation/replaces.py` fits them.
+    """
+    judged, pair = finding.relation, finding.pair
+    assert judged is not None, "only what the judge was asked about is weighed"
+    return {
+        "replaces": _log_odds(judged.replaces),
+        "refines": _log_odds(judged.refines),
+        "beside": _log_odds(judged.beside),
+        "same": _log_odds(judged.same),
+        "near": pair.near,
+        "nearer": float(finding.nearer),
+        "tells": float(tells_change(pair.new)),
+        "matter": float(share_matter(pair.new, pair.old)),
+        "apart": float(finding.apart or led_apart(pair.new, pair.old) or of_other_kinds(pair.new, pair.old)),
+    }
+
+
+def replacement(finding: Finding) -> float:
+    """The probability that the fact replaces the memory; 0 without a judgement, and for what its own message says."""
+    if finding.relation is None or finding.pair.memory.of_same_message:
+        return 0.0
+    weights = _replacing()
+    score = weights["="] + sum(weights[name] * value for name, value in signs(finding).items())
+    return 1 / (1 + math.exp(-score))
+
+
+@cache
+def _replacing() -> dict[str, float]:
+    return {name: float(weight) for name, weight in table("reconcile_replaces.tsv").items()}
+
+
+def _log_odds(probability: float) -> float:
+    kept = min(max(probability, 1e-3), 1 - 1e-3)
+    return math.log(kept / (1 - kept))
 
 
 # Agreement: whether a fact and a memory speak of one attribute of one subject, so that the fact may replace it.
