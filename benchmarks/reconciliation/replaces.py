@@ -42,6 +42,8 @@ class Row:
     changes: tuple[str, ...]
     """The labelled changes that this pair would be."""
     signs: dict[str, float]
+    may: bool
+    """Whether the older one is retired if the weights are sure: a note only links."""
 
 
 def of_dialogues(path: Path) -> Iterator[tuple[list[Row], set[tuple[str, str]]]]:
@@ -52,7 +54,7 @@ def of_dialogues(path: Path) -> Iterator[tuple[list[Row], set[tuple[str, str]]]]
         tagged = {f["tag"]: f for m in said for f in (*m["facts"], *m.get("optional", ())) if f.get("tag")}
         changes = {(item["id"], tag) for m in said for tag in m.get("retires", ())}
         rows: list[Row] = []
-        heard: list[Finding] = []
+        heard: list[tuple[Finding, bool]] = []
         with _taken_down(heard), tempfile.TemporaryDirectory() as folder, Memory.local(folder) as memory:
             for number, (turn, m) in enumerate(zip(turns, said, strict=True)):
                 heard.clear()
@@ -61,25 +63,28 @@ def of_dialogues(path: Path) -> Iterator[tuple[list[Row], set[tuple[str, str]]]]
         yield rows, changes
 
 
-def _taken_down(heard: list[Finding]) -> Any:
+def _taken_down(heard: list[tuple[Finding, bool]]) -> Any:
     """While this is open, every finding that has a learned judgement is added to the list."""
 
     def and_heard(inner: Any) -> Any:
         def call(*given: Any) -> Any:
             found = inner(*given)
-            heard.extend(each for each in found if each.relation and not each.pair.memory.of_same_message)
+            is_fact = given[0].kind == "facts"
+            heard.extend((each, is_fact) for each in found if each.relation and not each.pair.memory.of_same_message)
             return found
 
         return call
 
-    names = ("_judged", "judged_notes")
+    names = ("_judged", "judged_beside")
     return mock.patch.multiple(decisions, **{name: and_heard(getattr(decisions, name)) for name in names})
 
 
-def _row(dialogue: str, message: int, finding: Finding, ended: dict[str, Any]) -> Row:
+def _row(dialogue: str, message: int, heard: tuple[Finding, bool], ended: dict[str, Any]) -> Row:
+    finding, is_fact = heard
     old = finding.pair.memory.item.memory
     changes = tuple(tag for tag, fact in ended.items() if says(old, fact))
-    return Row(dialogue, message, old, changes, judge.signs(finding))
+    may = is_fact and (finding.pair.memory.item.kind == "notes" or judge.may_take_place(finding))
+    return Row(dialogue, message, old, changes, judge.signs(finding), may)
 
 
 def fit(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
@@ -100,7 +105,7 @@ def shown(name: str, rows: list[Row], score: np.ndarray, changes: int) -> None:
     best: dict[tuple[str, int, str], tuple[float, Row]] = {}
     for row, value in zip(rows, score, strict=True):
         key = (row.dialogue, row.message, row.old)
-        if key not in best or best[key][0] < value:
+        if row.may and (key not in best or best[key][0] < value):
             best[key] = (float(value), row)
     found: set[tuple[str, str]] = set()
     wrong = 0

@@ -43,12 +43,6 @@ class Fact:
         return replace(self, sources=tuple(position + places for position in self.sources))
 
 
-RENEWED = 0.4
-"""Probability from which a statement is linked as the newer one of a matter: this hides nothing, and orders results. Of
-.33 to .8 on unread dialogues (benchmarks/data/talk/held.jsonl, 119 questions about what changed) an outdated result is
-first in 23 to 29 %; 29 to 31 of 38 questions about the past are answered."""
-
-
 @dataclass(frozen=True, slots=True)
 class Relation:
     """How a newer statement stands to an older one: probabilities, which sum to 1."""
@@ -62,11 +56,6 @@ class Relation:
     beside: float
     """Both hold, of one topic."""
     unrelated: float
-
-    @property
-    def renews(self) -> bool:
-        """Whether the newer one is so likely to replace the older one that results are ordered by it."""
-        return self.replaces >= RENEWED
 
 
 class PairJudge(Protocol):

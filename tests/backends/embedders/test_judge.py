@@ -44,8 +44,8 @@ def judge(files: ModelFiles, tmp_path_factory: pytest.TempPathFactory) -> Judge:
 def test_changes_are_likelier_than_what_holds_beside(judge: Judge) -> None:
     changed = judge.relations(CHANGED)
     beside = judge.relations(BOTH_HOLD)
-    assert all(each.renews for each in changed), changed
-    assert not any(each.renews for each in beside), beside
+    assert all(each.replaces > 0.4 for each in changed), changed
+    assert not any(each.replaces > 0.4 for each in beside), beside
 
 
 def test_the_shares_of_a_relation_sum_to_one(judge: Judge) -> None:
@@ -130,7 +130,7 @@ def test_a_damaged_graph_is_built_again(
     with caplog.at_level(logging.WARNING, logger="perdure"):
         again = shared_judge(files, tmp_path, 1)
     assert "damaged" in caplog.text
-    assert again.relations(CHANGED[:1])[0].renews
+    assert again.relations(CHANGED[:1])[0].replaces > 0.4
     assert graph.stat().st_size == size
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure import Scope
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.engine.write.curator import Judgement, Reading, ReadRequest
+from perdure.engine.write.curator import Judgement, Reading, ReadRequest, Renewed
 
 
 class PlainCurator:
@@ -29,8 +29,8 @@ class PlainCurator:
             decided.append([Decision(event=event, text=fact.text, target=same[0] if same else None, rule="plain")])
         return Judgement(decided)
 
-    async def renewed(self, *_: Any) -> tuple[str, ...]:
-        return ()
+    async def renewed(self, *_: Any) -> Renewed:
+        return Renewed()
 
 
 def key_of(text: str) -> str:

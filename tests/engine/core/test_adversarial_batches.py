@@ -10,7 +10,7 @@ import pytest
 from perdure import Memory
 from perdure.backends.embedders.hashed import HashedEmbedder
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.engine.write.curator import Judgement, Reading, ReadRequest
+from perdure.engine.write.curator import Judgement, Reading, ReadRequest, Renewed
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED, texts
 
@@ -31,8 +31,8 @@ class Named:
         self.seen += [len(near) for near in neighbours]
         return Judgement([self.decisions.get(fact.text, [Decision(event="ADD", text=fact.text)]) for fact in facts])
 
-    async def renewed(self, *_: Any) -> tuple[str, ...]:
-        return ()
+    async def renewed(self, *_: Any) -> Renewed:
+        return Renewed()
 
 
 class Reader(Named):

@@ -17,6 +17,7 @@ from perdure.domain.event import SearchResult
 from perdure.domain.filter import Condition, Filter, Moment, all_of, matches
 from perdure.domain.memory import LIVE, VERSION, MemoryItem, oldest_first
 from perdure.domain.scope import Scope
+from perdure.domain.text.terms import split_words
 from perdure.engine.aio.calls import background, degrade, guarded
 from perdure.engine.config.config import LLMConfig, asked_by_role, seconds_of
 from perdure.engine.core.access import CONFIRMED, TRUSTED, visible
@@ -298,6 +299,7 @@ def _told(window: Any) -> dict[str, Any]:
 
 
 BESIDE = 15  # memories beyond those, by which it is known what was read out of a message
+BARE = 3  # words of a query that is no question: all that it means is asked for by name
 FURTHER = 5  # memories beyond the limit among which the newer one of a result is looked for
 RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
 CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts
@@ -399,9 +401,8 @@ class ReadPath(Lookup):
             ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
             if self._by_words:
                 ended = [as_shown(point.payload) for point in found.past]
-                ordered = said_once(
-                    ordered, items, ended, asked=topics(text), of_now=asking.of_now, in_prompt=query.trusted
-                )
+                named = topics(text) if len(split_words(text)) <= BARE else asking.marks
+                ordered = said_once(ordered, items, ended, asked=named, of_now=asking.of_now, in_prompt=query.trusted)
             results = ordered[: query.limit]
             coverage = found.coverage([item for item in results if not (item.is_said and only_asks(item.memory))])
             results = await self._with_related(query, text, results, await reaching, warnings)

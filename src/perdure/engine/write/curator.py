@@ -26,7 +26,7 @@ from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import beginning, read_messages
 from perdure.pipeline.curation.rules.extraction.worth import learned
-from perdure.pipeline.curation.rules.reconciliation import decide, replaced_note
+from perdure.pipeline.curation.rules.reconciliation import decide, renewed
 
 _log = logging.getLogger("perdure.curator")
 
@@ -254,7 +254,7 @@ class RulesCurator:
             return Renewed()
         is_note = fact.kind == "notes"
         near = enumerate(each for each in await find() if (each.similarity or 0.0) >= RENEWABLE_NEAR)
-        # A fact was compared with facts when it was decided; a note retires nothing.
+        # A fact was compared with facts when it was decided.
         asked = [(place, each) for place, each in near if is_note or each.item.kind == "notes"]
         if not asked:
             return Renewed()
@@ -262,8 +262,7 @@ class RulesCurator:
         def judged() -> Renewed:
             relations = judge.relations([(fact.text, each.item.memory) for _, each in asked])
             told = [(place, each, relation) for (place, each), relation in zip(asked, relations, strict=True)]
-            links = tuple(each.item.id for _, each, relation in told if relation.renews)
-            return Renewed(links, None if is_note else replaced_note(fact, told))
+            return Renewed(*renewed(fact, told))
 
         return await run_blocking(judged)
 

@@ -303,8 +303,8 @@ def said_once(
     of it: its words are there already. At the end come messages that only ask (they resemble the next question most,
     and answer none) or of which something no longer holds. `beside` are memories that are no results, `ended` those
     that no longer hold. Messages that would come last are left out `in_prompt`: no model can tell what is out of date.
-    A message of which nothing holds any more is a result only if the question is not `of_now`, or has a topic word
-    (`asked`, as stems) that it alone has: who asks for what was named finds it.
+    A message of which nothing holds any more is a result only if the question is not `of_now`, or asks for something by
+    a name (`asked`, as stems) that it alone has.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -330,7 +330,7 @@ def said_once(
             ordered[item.id] = item
         elif not standing and (not of_now or _alone_has(item, of_it, asked)):
             ordered.update((each.id, _in_place_of(item, each)) for each in good[:1] if each.id not in ordered)
-            last[item.id] = item
+            last.update((each.id, each) for each in (*of_it, item) if each.id not in past)
         elif standing and not says_whole(standing, item):
             if len(standing) < len(of_it):  # some of it holds no longer
                 last[item.id] = item
@@ -359,8 +359,9 @@ def said_once(
 
 
 def _alone_has(message: MemoryItem, read_out: Iterable[MemoryItem], asked: frozenset[str]) -> bool:
-    """Whether a message has a word that is asked for, and what was read out of it has not."""
-    return any(not any(word in topics(item.memory) for item in read_out) for word in asked & topics(message.memory))
+    """Whether a message has all that is asked for by name, and what was read out of it has not."""
+    told = frozenset[str]().union(*(topics(item.memory) for item in read_out))
+    return bool(asked) and asked <= topics(message.memory) and not asked <= told
 
 
 def _in_place_of(message: MemoryItem, fact: MemoryItem) -> MemoryItem:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
 
-__all__ = ["contradict", "decide", "replaced_note", "same_matter", "says_nothing_new"]
+__all__ = ["contradict", "decide", "renewed", "same_matter", "says_nothing_new"]
 
 
 def decide(
@@ -21,11 +21,12 @@ def decide(
     return decisions.decide(fact, neighbours, judge)
 
 
-def replaced_note(fact: Fact, notes: Sequence[tuple[int, Neighbour, Relation]]) -> str | None:
-    """The note that a fact surely replaces, if there is one; see `decisions.replaced_note`."""
+def renewed(fact: Fact, earlier: Sequence[tuple[int, Neighbour, Relation]]) -> tuple[tuple[str, ...], str | None]:
+    """The earlier statements that a fact or note most likely replaces, and the one that it surely does; see
+    `decisions.renewed`."""
     from perdure.pipeline.curation.rules.reconciliation import decisions
 
-    return decisions.replaced_note(fact, notes)
+    return decisions.renewed(fact, earlier)
 
 
 def same_matter(fact: Fact, memory: Neighbour) -> bool:

@@ -19,6 +19,7 @@ from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, holders_in, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
+    LINKED,
     REPLACES,
     is_detail,
     is_witnessed,
@@ -26,6 +27,7 @@ from perdure.pipeline.curation.rules.reconciliation.judge import (
     judge_reading,
     may_be_known,
     may_retire,
+    may_take_place,
     moody,
     replacement,
 )
@@ -337,29 +339,36 @@ def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJud
     return [told.get(each.pair.id, each) for each in findings]
 
 
-JudgedNote = tuple[int, Neighbour, Relation]
-"""A note near a fact: how many facts and notes are nearer, the note, and how the fact stands to it by the judge."""
+Judged = tuple[int, Neighbour, Relation]
+"""How many earlier statements are nearer to a new one than this, it itself, and how the new one stands to it."""
 
 
-def replaced_note(fact: Fact, notes: Sequence[JudgedNote]) -> str | None:
-    """The note that a fact surely replaces; None if there is none, or if something of it would be left unsaid."""
-    best, most = None, REPLACES
-    for finding in judged_notes(fact, notes):
-        odds = replacement(finding)
-        if odds >= most and not finding.held and not _loses(finding, fact.text):
-            best, most = finding.pair.id, odds
-    return best
+def renewed(fact: Fact, earlier: Sequence[Judged]) -> tuple[tuple[str, ...], str | None]:
+    """The earlier statements that a fact or note most likely replaces, and the one that it surely does.
+
+    A note surely replaces nothing, and neither does what is only considered, is a bare detail, or leaves something of
+    the other unsaid.
+    """
+    findings = judged_beside(fact, earlier)
+    odds = {finding.pair.id: replacement(finding) for finding in findings}
+    links = tuple(id for id, each in odds.items() if each >= LINKED)
+    if fact.kind != "facts" or fact.hedged or is_detail(fact.text):
+        return links, None
+    sure = [
+        finding.pair.id
+        for finding in findings
+        if odds[finding.pair.id] >= REPLACES
+        and not (finding.held or _considered(finding.pair.new) or _loses(finding, fact.text))
+    ]
+    return links, max(sure, key=odds.__getitem__, default=None)
 
 
-def judged_notes(fact: Fact, notes: Sequence[JudgedNote]) -> list[Finding]:
-    """How a fact stands to each note, with the learned judgement; nothing where it may replace none."""
-    new = moody(read(fact.text), fact)
-    if _considered(new) or is_detail(fact.text):
-        return []
-    found = judge_reading(new, [note for _, note, _ in notes])
+def judged_beside(fact: Fact, earlier: Sequence[Judged]) -> list[Finding]:
+    """How a fact or note stands to each earlier statement, with the learned judgement."""
+    found = judge_reading(moody(read(fact.text), fact), [each for _, each, _ in earlier])
     return [
         replace(finding, relation=relation, nearer=place)
-        for finding, (place, _, relation) in zip(found, notes, strict=True)
+        for finding, (place, _, relation) in zip(found, earlier, strict=True)
     ]
 
 
@@ -444,7 +453,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
     judged = replacement(finding)
-    sure, weighs = judged >= REPLACES, change >= needed and not _is_vetoed(finding)
+    sure, weighs = judged >= REPLACES and may_take_place(finding), change >= needed and not _is_vetoed(finding)
     if likely and not barred and (sure or weighs):
         text = without(pair) or merged(pair, fact.text)
         if (sure or is_witnessed(finding)) and not _loses(finding, text):
@@ -479,8 +488,8 @@ def _is_vetoed(finding: Finding) -> bool:
 
 def _renews(finding: Finding, odds: Weighed) -> bool:
     """Whether the fact most likely is the newer one of a matter: the judgement says so, else structure beside odds."""
-    new, old, judged = finding.pair.new, finding.pair.old, finding.relation
-    if judged is not None and judged.renews and not finding.apart and share_matter(new, old):
+    new, old = finding.pair.new, finding.pair.old
+    if replacement(finding) >= LINKED and not finding.apart and share_matter(new, old):
         return True
     if odds.change < LINK or not texts_same_attribute(new.text, old.text):
         return False
