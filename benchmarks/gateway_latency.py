@@ -3,15 +3,14 @@
     python benchmarks/gateway_latency.py [--streams 1 16 64] [--seconds 20] [--facts 1000] [--embedder minilm]
         [--episodes search] [--rate 12] [--without-aiohttp]
 
-One run asks the same model's server in four ways, turn by turn: directly, through a pass-through that does nothing
-else (uvicorn and aiohttp, as perdure has them with the extra `fast`), through `perdure proxy` with
-`x-disable-router-memory: true`, and through the same process with memory: each of these requests is searched for among
-the facts, gets what is found, and its turn is kept and read for facts while others are answered. `added` is the difference to asking directly, of the
-same percentile; processor time is the proxy's, and counts what it does after the answer too. Clients, model's server
-and proxy share this machine, so that the more streams there are the longer each answer takes: no more than `--rate`
-are begun in a second, whatever their number. `--without-aiohttp` has the proxy ask the model's server over httpcore2.
-Needs Linux and the extras `server` and `fast`. Spec 001 §10: under 50 ms at p50
-(V63).
+One run asks the same model's server in four ways, turn by turn: directly, through a pass-through that does nothing else
+(uvicorn and aiohttp, as perdure has them with the extra `fast`), through `perdure proxy` with `x-disable-router-memory:
+true`, and through the same process with memory: each of these requests is searched for among the facts, gets what is
+found, and its turn is kept and read for facts while others are answered. `added` is the difference to asking directly,
+of the same percentile; processor time is the proxy's, and counts what it does after the answer too. Clients, model's
+server and proxy share this machine, so that the more streams there are the longer each answer takes: no more than
+`--rate` are begun in a second, whatever their number. `--without-aiohttp` has the proxy ask the model's server over
+httpcore2. Needs Linux and the extras `server` and `fast`. Spec 001 §10: under 50 ms at p50 (V63).
 """
 
 from __future__ import annotations
