@@ -12,7 +12,7 @@ COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY src src
 COPY examples examples
 COPY packages packages
-RUN pip install ".[minilm,server,fast,yaml,mcp,pgvector,postgres,neo4j]" ./packages/minilm
+RUN pip install ".[minilm,server,fast,metrics,yaml,mcp,pgvector,postgres,neo4j]" ./packages/minilm
 
 FROM python:3.12-slim
 

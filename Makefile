@@ -20,7 +20,7 @@ PACKAGED := pyproject.toml packages/perdure/pyproject.toml packages/minilm/pypro
 MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
 STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search,markdown
 RERANKERS := cross_encoder,cohere,jina,voyage
-EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server,fast,yaml,mcp
+EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server,fast,metrics,yaml,mcp
 
 .PHONY: demo test quick lint types unit properties conformance bench dist dist-check clean
 

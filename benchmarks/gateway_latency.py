@@ -1,16 +1,16 @@
 """What memory adds to an answer: to its first byte, and to the whole of it, at several numbers of streams at once.
 
     python benchmarks/gateway_latency.py [--streams 1 16 64] [--seconds 20] [--facts 1000] [--embedder minilm]
-        [--episodes search] [--rate 12]
+        [--episodes search] [--rate 12] [--without-aiohttp]
 
-One run asks the same model's server in four ways, turn by turn: directly, through a pass-through that does nothing
-else (uvicorn and aiohttp, as perdure has them), through `perdure proxy` with `x-disable-router-memory: true`, and
-through the same process with memory: each of these requests is searched for among the facts, gets what is found, and
-its turn is kept and read for facts while others are answered. `added` is the difference to asking directly, of the
-same percentile; processor time is the proxy's, and counts what it does after the answer too. Clients, model's server
-and proxy share this machine, so that the more streams there are the longer each answer takes: no more than `--rate`
-are begun in a second, whatever their number. Needs Linux and the extra `server`. Spec 001 §10: under 50 ms at p50
-(V63).
+One run asks the same model's server in four ways, turn by turn: directly, through a pass-through that does nothing else
+(uvicorn and aiohttp, as perdure has them with the extra `fast`), through `perdure proxy` with `x-disable-router-memory:
+true`, and through the same process with memory: each of these requests is searched for among the facts, gets what is
+found, and its turn is kept and read for facts while others are answered. `added` is the difference to asking directly,
+of the same percentile; processor time is the proxy's, and counts what it does after the answer too. Clients, model's
+server and proxy share this machine, so that the more streams there are the longer each answer takes: no more than
+`--rate` are begun in a second, whatever their number. `--without-aiohttp` has the proxy ask the model's server over
+httpcore2. Needs Linux and the extras `server` and `fast`. Spec 001 §10: under 50 ms at p50 (V63).
 """
 
 from __future__ import annotations
@@ -103,11 +103,15 @@ def main() -> int:
     parser.add_argument("--embedder", choices=["minilm", "hashed"], default="minilm")
     parser.add_argument("--episodes", choices=["keep", "search"], default="keep", help="search: messages are found too")
     parser.add_argument("--rate", type=float, default=12, help="answers that are begun in a second, at most")
+    parser.add_argument("--without-aiohttp", action="store_true", help="as an installation without the extra `fast`")
     arguments = parser.parse_args()
     settings = {"PERDURE_EMBEDDER__PROVIDER": arguments.embedder, "PERDURE_EPISODES": arguments.episodes}
     added: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder, module("upstream") as model, module("bare", model) as bare:
         fill(Path(folder) / "memory", arguments.facts, settings)
+        if arguments.without_aiohttp:
+            (Path(folder) / "aiohttp.py").write_text("raise ImportError\n", encoding="utf-8")
+            settings["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
         proxy = Proxy(Path(folder), model, settings)
         ways = {
             "directly": (model, {}),

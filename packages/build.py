@@ -25,9 +25,8 @@ PROJECTS = {
 EPOCH = "1577836800"
 """2020-01-01: the time of every file in the archives, unless SOURCE_DATE_EPOCH says another."""
 
-UNASKED = {"perdure_slim": "W004", "perdure": "W007,W008"}
-"""What check-wheel-contents is not asked: migrations have numbers for names (Alembic reads them by path), and the whole
-is a list of needs without a module."""
+UNASKED = {"perdure": "W007,W008"}
+"""What check-wheel-contents is not asked: the whole is a list of needs without a module."""
 
 
 def build(name: str, folder: Path) -> list[Path]:

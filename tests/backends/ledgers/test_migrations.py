@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 
-from perdure.backends.ledgers.sql import upkeep as _schema
-from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers import _migrations
+from perdure.backends.ledgers._migrations import VERSIONS
 from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.errors import LedgerError
 from perdure.domain.memory import new_id
 from tests.backends.ledgers.files import make, rows
+from tests.contracts.ledgers.ledger_versions import back, up
 from tests.contracts.ledgers.ledger_worker import STORE, add, awaited, entry, settle
 
 
@@ -38,19 +38,10 @@ def schema(path: Path) -> list[tuple]:
     return found
 
 
-def alembic_config(path: Path) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_schema.MIGRATIONS))
-    config.cmd_opts = None
-    return config
-
-
-def migrate(path: Path, way: str, revision: str) -> None:
+def migrate(path: Path, way: Callable[[Connection, str], None], version: str) -> None:
     engine = create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
-        config = alembic_config(path)
-        config.attributes["connection"] = connection
-        getattr(command, way)(config, revision)
+        way(connection, version)
     engine.dispose()
 
 
@@ -60,7 +51,7 @@ async def test_the_migrations_make_what_the_tables_say(tmp_path: Path) -> None:
     ledger = make(made)
     await ledger.open()
     await ledger.close()
-    migrate(migrated, "upgrade", "head")
+    migrate(migrated, up, HEAD)
     assert schema(migrated) == schema(made)
     for table in ("counters", "alembic_version"):
         assert sorted(rows(migrated, f"SELECT * FROM {table}")) == sorted(rows(made, f"SELECT * FROM {table}"))
@@ -68,7 +59,7 @@ async def test_the_migrations_make_what_the_tables_say(tmp_path: Path) -> None:
     await upgraded.open()
     await settle(upgraded, add())
     await upgraded.close()
-    migrate(migrated, "downgrade", "base")
+    migrate(migrated, back, "base")
     assert rows(migrated, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("alembic_version",)]
     await upgraded.open()
     await settle(upgraded, add())
@@ -76,16 +67,11 @@ async def test_the_migrations_make_what_the_tables_say(tmp_path: Path) -> None:
     assert schema(migrated) == schema(made)
 
 
-def test_nothing_is_left_to_migrate(tmp_path: Path) -> None:
-    migrate(tmp_path / "h.db", "upgrade", "head")
-    engine = create_engine(f"sqlite:///{tmp_path / 'h.db'}")
-    with engine.begin() as connection:
-        config = alembic_config(tmp_path / "h.db")
-        config.attributes["connection"] = connection
-        command.check(config)
-        assert _schema.stored_version(connection) == HEAD
-    engine.dispose()
-    assert "memory_history" in metadata.tables
+def test_the_newest_migration_is_what_a_ledger_must_be_at() -> None:
+    assert list(VERSIONS)[-1] == HEAD
+    assert sorted(VERSIONS) == list(VERSIONS)
+    folder = Path(_migrations.__file__).parent
+    assert {f"{name}.py" for name in VERSIONS.values()} == {file.name for file in folder.glob("v*.py")}
 
 
 @awaited

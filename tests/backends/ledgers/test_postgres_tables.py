@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from alembic import command
-from alembic.config import Config
+from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex
 
 from perdure.backends.ledgers.base import Remembered
 from perdure.backends.ledgers.postgres.store import PostgresLedger
 from perdure.backends.ledgers.sql import tables
-from perdure.backends.ledgers.sql import upkeep as _schema
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.errors import LedgerError
 from tests.contracts.ledgers.ledger_postgres import Server, new_server, postgres_server  # noqa: F401 - a fixture
+from tests.contracts.ledgers.ledger_versions import back, up
 from tests.contracts.ledgers.ledger_worker import USER, add, awaited, entry, episode, remove, settle, update
 
 psycopg = pytest.importorskip("psycopg")
@@ -37,20 +37,16 @@ def shape(server: Server, schema: str) -> list[tuple]:
         "FROM information_schema.columns WHERE table_schema = %s ORDER BY 1, 3",
         schema,
     )
-    # Alembic names the key of its own table in its own way.
+    # A perdure with Alembic named the key of that table in another way.
     indexes = server.run(
         "SELECT indexdef FROM pg_indexes WHERE schemaname = %s AND tablename <> 'alembic_version' ORDER BY 1", schema
     )
     return [*columns, *((line.replace(f"{schema}.", ""),) for (line,) in indexes)]
 
 
-def alembic(ledger: PostgresLedger, way: str, *arguments: str) -> None:
+def migrate(ledger: PostgresLedger, way: Callable[[Connection, str], None], version: str) -> None:
     with ledger._database.writing(durable=True) as connection:
-        config = Config()
-        config.set_main_option("script_location", str(_schema.MIGRATIONS))
-        config.cmd_opts = None
-        config.attributes["connection"] = connection
-        getattr(command, way)(config, *arguments)
+        way(connection, version)
 
 
 @awaited
@@ -58,15 +54,14 @@ async def test_the_migrations_make_what_the_tables_say(server: Server) -> None:
     made, migrated = make(server, "made"), make(server, "migrated")
     await made.open()
     migrated._database.open()
-    alembic(migrated, "upgrade", "head")
+    migrate(migrated, up, HEAD)
     assert shape(server, "migrated") == shape(server, "made")
-    alembic(migrated, "check")
     migrated._database.close()
     await migrated.open()
     await settle(migrated, add())
     await migrated.close()
     migrated._database.open()
-    alembic(migrated, "downgrade", "base")
+    migrate(migrated, back, "base")
     migrated._database.close()
     await migrated.open()
     assert shape(server, "migrated") == shape(server, "made"), "upgraded on opening"

@@ -32,12 +32,13 @@ def run_python(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_sqlalchemy_and_alembic_are_not_imported_where_the_ledger_is_up_to_date(path: Path) -> None:
+def test_sqlalchemy_and_the_migrations_are_not_imported_where_the_ledger_is_up_to_date(path: Path) -> None:
     code = (
         "import asyncio, sys; from pathlib import Path; from perdure.backends.ledgers.sqlite import SqliteLedger;"
         "print('sqlalchemy' in sys.modules, end=' ');"
         f"ledger = SqliteLedger(SqliteLedger.Settings(path=Path({str(path)!r})));"
-        "asyncio.run(ledger.open()); print('sqlalchemy' in sys.modules, 'alembic' in sys.modules);"
+        "asyncio.run(ledger.open());"
+        "print('sqlalchemy' in sys.modules, 'perdure.backends.ledgers._migrations' in sys.modules);"
         "asyncio.run(ledger.close())"
     )
     assert run_python(code) == "False True False"  # made anew

@@ -7,16 +7,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, MetaData, create_engine, insert, inspect, select, text
 
 from perdure.backends.ledgers.base import Ledger
-from perdure.backends.ledgers.sql import upkeep
 from perdure.backends.ledgers.sql.tables import metadata
 from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.errors import LedgerError
 from tests.contracts.ledgers.ledger_desk import KINDS, ids_taken, job, numbers
+from tests.contracts.ledgers.ledger_versions import back, up
 from tests.contracts.ledgers.ledger_worker import STORE, USER, Place, add, awaited, entry, settle, update
 
 WRITTEN = Path(__file__).with_name("ledger_0001.sql")
@@ -29,14 +27,6 @@ def as_it_was(file: Path) -> None:
     made = sqlite3.connect(file)
     made.executescript(WRITTEN.read_text(encoding="utf-8"))
     made.close()
-
-
-def alembic(connection: Connection, way: str, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(upkeep.MIGRATIONS))
-    config.cmd_opts = None
-    config.attributes["connection"] = connection
-    getattr(command, way)(config, revision)
 
 
 def carry_over(file: Path, there: Connection) -> None:
@@ -67,7 +57,7 @@ def old_ledger(place: Place) -> Ledger:
     database = ledger._database
     database.open()
     with database.writing(durable=True) as connection:
-        alembic(connection, "upgrade", "0001")
+        up(connection, "0001")
         carry_over(place.folder / "old.db", connection)
     database.close()
     return ledger
@@ -161,7 +151,7 @@ def _as_it_stands(ledger: Ledger) -> tuple[str, set[str]]:
 
 
 @awaited
-async def test_the_way_back_to_0001_drops_the_desk_alone(place: Place) -> None:
+async def test_a_ledger_brought_back_to_0001_is_upgraded_again(place: Place) -> None:
     ledger = place.handle()
     await ledger.open()
     kept = add()
@@ -169,13 +159,13 @@ async def test_the_way_back_to_0001_drops_the_desk_alone(place: Place) -> None:
     await ledger.jobs.add([job()])
     await ledger.close()
 
-    def back() -> None:
+    def go_back() -> None:
         ledger._database.open()
         with ledger._database.writing(durable=True) as connection:
-            alembic(connection, "downgrade", "0001")
+            back(connection, "0001")
         ledger._database.close()
 
-    await asyncio.to_thread(back)
+    await asyncio.to_thread(go_back)
     version, tables = await asyncio.to_thread(_as_it_stands, ledger)
     assert (version, tables & DESK) == ("0001", set())
     await ledger.open()

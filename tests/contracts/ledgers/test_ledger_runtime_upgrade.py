@@ -29,7 +29,7 @@ async def test_a_ledger_of_0003_is_upgraded_on_opening_and_loses_nothing(place: 
     opened = await ledger.sessions.open_turn("s", USER, [], at(1))
     await ledger.runtime.add([make(Room)])
     await ledger.close()
-    await asyncio.to_thread(to_version, ledger, "downgrade", "0003")
+    await asyncio.to_thread(to_version, ledger, "0003")
     version, tables = await asyncio.to_thread(_as_it_stands, ledger)
     assert (version, tables & RUNTIME) == ("0003", set()), "so it was left by the third migration's code"
 

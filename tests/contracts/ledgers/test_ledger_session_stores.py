@@ -84,7 +84,7 @@ async def test_a_ledger_of_0004_is_upgraded_on_opening_and_its_sessions_are_of_t
         await counted(ledger, name=name)
     await ledger.jobs.add([job(OLD, kind=f"session@{A}"), job(OLD, kind="entities@" + B)])
     await ledger.close()
-    await asyncio.to_thread(to_version, ledger, "downgrade", "0004")
+    await asyncio.to_thread(to_version, ledger, "0004")
     columns = await asyncio.to_thread(_columns, ledger)
     assert "store" not in columns, "so it was left by the fourth migration's code"
 

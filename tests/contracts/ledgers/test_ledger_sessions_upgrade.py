@@ -9,17 +9,19 @@ from perdure.backends.ledgers.sql.tables import metadata
 from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.access import ApiKey
 from tests.contracts.ledgers.ledger_desk import ids_taken, job, numbers
+from tests.contracts.ledgers.ledger_versions import back
 from tests.contracts.ledgers.ledger_worker import USER, Place, add, at, awaited, settle
 from tests.contracts.ledgers.test_ledger_chains import link
-from tests.contracts.ledgers.test_ledger_desk_upgrade import _as_it_stands, alembic, at_version, old_ledger
+from tests.contracts.ledgers.test_ledger_desk_upgrade import _as_it_stands, at_version, old_ledger
 
 SESSIONS = {"sessions", "session_turns", "response_links", "namings"}
 
 
-def to_version(ledger: Ledger, way: str, revision: str) -> None:
+def to_version(ledger: Ledger, version: str) -> None:
+    """Leave a closed ledger as the code of an earlier version left it."""
     ledger._database.open()
     with ledger._database.writing(durable=True) as connection:
-        alembic(connection, way, revision)
+        back(connection, version)
     ledger._database.close()
 
 
@@ -33,7 +35,7 @@ async def test_a_ledger_of_0002_is_upgraded_on_opening_and_loses_nothing(place: 
     await ledger.keys.add(ApiKey(id="k", name="mine", digest="d", hint="pk_"))
     await ledger.sessions.open_turn("s", USER, [], at(1))
     await ledger.close()
-    await asyncio.to_thread(to_version, ledger, "downgrade", "0002")
+    await asyncio.to_thread(to_version, ledger, "0002")
     version, tables = await asyncio.to_thread(_as_it_stands, ledger)
     assert (version, tables & SESSIONS) == ("0002", set()), "so it was left by the second migration's code"
 

@@ -98,7 +98,7 @@ async def test_a_ledger_of_0005_is_upgraded_on_opening_and_its_messages_go_on_wa
     waits = episode(id="waits", pending=True)
     await ledger.insert_episodes([waits, episode(id="read")])
     await ledger.close()
-    await asyncio.to_thread(to_version, ledger, "downgrade", "0005")
+    await asyncio.to_thread(to_version, ledger, "0005")
     await ledger.open()
     assert await at_version(ledger) == (HEAD, {*metadata.tables, "alembic_version"})
     assert await ledger.pending_episodes(USER) == [waits]

@@ -28,6 +28,7 @@ from tests.backends.ledgers.test_migrations import migrate
 from tests.backends.wire.openai import KEY, OpenAIWire, failure
 from tests.backends.wire.server import Heard, Reply
 from tests.conftest import Open
+from tests.contracts.ledgers.ledger_versions import back
 from tests.contracts.strategies import filters
 
 ANA = {"user_id": "ana"}
@@ -252,7 +253,7 @@ def test_messages_that_an_older_perdure_left_waiting_are_read_without_it(
     wait(memory, metadata={"project": "apollo"})
     memory.close()
     (ledger,) = tmp_path.rglob("history.db")
-    migrate(ledger, "downgrade", "0005")
+    migrate(ledger, back, "0005")
     later = opened(open_memory, wire)
     assert mend(later, wire, facts(FACT))[1] == []
     assert [(item.memory, item.metadata) for item in live(later)] == [(FACT, {})]

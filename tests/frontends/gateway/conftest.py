@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from perdure.backends.http import upstream as upstream_module
+from perdure.backends.http.upstream_aiohttp import AiohttpClient
+from perdure.backends.http.upstream_httpcore import HttpcoreClient
 from perdure.engine.chat.settings import GatewaySettings
 from perdure.frontends.server.auth import api_keys
 from tests.frontends.gateway.upstream import KEY, Upstream, upstream
@@ -17,6 +20,37 @@ from tests.frontends.server.running import Running, running
 
 PATIENT = 20.0
 """Seconds that a request waits for memory where a test does not say: no busy machine makes it go on without."""
+
+
+CLIENTS = {"aiohttp": AiohttpClient, "httpcore": HttpcoreClient}
+OVER_BOTH = {
+    "test_chat",
+    "test_failures",
+    "test_given_up",
+    "test_openai_client",
+    "test_passing",
+    "test_streaming",
+    "hostile.test_broken_framing",
+    "hostile.test_header_bytes",
+    "hostile.test_wire",
+    "responses.test_native",
+    "responses.test_translated",
+}
+"""The modules whose tests go over each client of a model's server; the others take the one that is installed."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.removeprefix(f"{__package__}.") in OVER_BOTH:
+        metafunc.parametrize("upstream_client", list(CLIENTS), indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def upstream_client(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The client with which a module's gateways ask a model's server; their fixtures of its scope name it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(request, "param"):
+            patch.setattr(upstream_module, "client_class", lambda: CLIENTS[request.param])
+        yield
 
 
 @contextmanager
@@ -52,7 +86,9 @@ def model() -> Iterator[Upstream]:
 
 
 @pytest.fixture(scope="module")
-def gateway(request: pytest.FixtureRequest, model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Running:
+def gateway(
+    request: pytest.FixtureRequest, model: Upstream, upstream_client: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
     """One gateway for all tests of a module; its GATEWAY are settings, its SERVER arguments of `running`."""
     given = getattr(request.module, "SERVER", {})
     settings = getattr(request.module, "GATEWAY", None)

@@ -20,9 +20,7 @@ print(*sys.modules)
 HEAVY = {
     "numpy",
     "pydantic",
-    "pydantic_settings",
     "sqlalchemy",
-    "alembic",
     "sqlalchemy.dialects.postgresql",
     "onnxruntime",
     "tokenizers",
@@ -54,7 +52,6 @@ RARE = (
 """What the import leaves to those who use it."""
 
 NOT_FOR_A_SEARCH = (
-    "alembic",
     "sqlalchemy",
     "perdure.backends.git",
     "perdure.backends.graphs",

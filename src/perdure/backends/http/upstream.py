@@ -1,85 +1,80 @@
 """The model's server over HTTP; answers are passed on unchanged and as they arrive.
 
-aiohttp instead of httpx2: with 64 streams at once the first bytes come after 37 ms instead of 101, with one after 0.3
-ms instead of 0.7 (50 events each, two cores that also serve them). It repeats only requests that HTTP allows to be
-repeated, on a connection that was closed meanwhile; no cookies, no redirects, no proxy from the environment.
+Two clients do it alike: aiohttp where it is installed (the extra `fast`), else httpcore2, which MCP's SDK brings too.
+Neither has cookies, redirects or a proxy from the environment, and each repeats only a request that HTTP allows to be
+repeated, on a connection that was closed meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from io import BytesIO
+from importlib import import_module
 from urllib.parse import unquote
 
-import aiohttp
-from yarl import URL
-
 from perdure.backends.blocking import is_cancelled
+from perdure.backends.registry import missing_driver
 from perdure.domain.errors import InvalidInputError, UpstreamError
 
 Headers = list[tuple[str, str]]  # names and values as they come and go, in order; a name may stand there twice
-_LONGEST_HEADER = 65536
-_OURS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-"""What the client would send of its own: a request goes up as it came."""
-_LARGE = 256 * 1024  # bytes of a body above which it is sent in pieces, so that other requests are not held up by it
-_KEPT_SECONDS = 15.0
+Body = bytes | AsyncIterator[bytes] | None
+LARGE = 256 * 1024  # bytes of a body above which it is sent in pieces, so that other requests are not held up by it
+KEPT_SECONDS = 15.0
 """For which an idle connection is kept: most servers keep theirs for longer, and one they close is noticed."""
 
 
-class UpstreamAnswer:
+class UpstreamAnswer(ABC):
     """One answer: its head, and a body to be read; `close` breaks it off."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.status = response.status
-        self.headers: Headers = [
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers
-        ]
-        self._lost: asyncio.Future[None] | None = None
-        if (connection := response.connection) is not None and connection.protocol is not None:
-            self._lost = connection.protocol.closed
-            if self._lost is None:
-                self._break_off()
-            else:
-                self._lost.add_done_callback(self._break_off)
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.status = status
+        self.headers: Headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
     def header(self, name: str) -> str | None:
         """Return the first header of a name, or None."""
-        return self._response.headers.get(name)
+        return next((value for told, value in self.headers if told.lower() == name.lower()), None)
 
+    @abstractmethod
     async def read(self) -> bytes:
         """Return the whole body; UpstreamError if it breaks off."""
-        with _failures():
-            return await self._response.read()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    @abstractmethod
+    def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives; UpstreamError if it breaks off."""
-        with _failures():
-            async for chunk in self._response.content.iter_any():
-                yield chunk
 
+    @abstractmethod
     def close(self) -> None:
         """Release it; a connection with unread body is closed at once."""
-        if self._lost is not None:
-            self._lost.remove_done_callback(self._break_off)
-        if self._response.content.at_eof():
-            self._response.release()
+
+
+class UpstreamClient(ABC):
+    """What opens connections and sends requests; it is made before there is an event loop."""
+
+    @abstractmethod
+    def __init__(self, connect_seconds: float, silent_seconds: float) -> None: ...
+
+    @abstractmethod
+    async def send(self, method: str, address: str, headers: Headers, body: Body) -> UpstreamAnswer:
+        """Send a request with these headers and its server's Host; UpstreamError if no head of an answer comes."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close all connections; a later request opens new ones."""
+
+
+def client_class() -> type[UpstreamClient]:
+    """Return the faster of the clients that are installed; DependencyError if none is."""
+    # By their names, as drivers are: both stand on this module.
+    for module, name in (("upstream_aiohttp", "AiohttpClient"), ("upstream_httpcore", "HttpcoreClient")):
+        try:
+            found: type[UpstreamClient] = getattr(import_module(f"perdure.backends.http.{module}"), name)
+        except ImportError as error:
+            missing = error
         else:
-            self._response.close()
-
-    def _break_off(self, lost: asyncio.Future[None] | None = None) -> None:
-        """Tell the reader of an incomplete body that the connection is gone.
-
-        aiohttp does so itself, except if the chunk framing breaks: then it closes the connection and its timeout, and
-        the reader would wait for ever.
-        """
-        content = self._response.content
-        if not content.is_eof() and content.exception() is None:
-            content.set_exception(aiohttp.ClientPayloadError("the framing of the body is broken"))
-        if lost is not None and not lost.cancelled():
-            lost.exception()  # asked for by nobody else, which asyncio would complain of
+            return found
+    raise missing_driver("server", missing) from missing
 
 
 class HttpUpstream:
@@ -90,8 +85,7 @@ class HttpUpstream:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_read=silent_seconds)
-        self._session: aiohttp.ClientSession | None = None
+        self._client = client_class()(connect_seconds, silent_seconds)
 
     @property
     def authorization(self) -> str | None:
@@ -127,46 +121,22 @@ class HttpUpstream:
         long. Cancellation closes the connection.
         """
         pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
-        with _failures():
-            response = await self._open().request(
-                method,
-                URL(self.address(path, query), encoded=True),
-                headers=pairs,
-                data=BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE else body,
-                skip_auto_headers=_OURS,
-                allow_redirects=False,
-            )
-        return UpstreamAnswer(response)
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_SECONDS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=self._timeout,
-                auto_decompress=False,
-                trust_env=False,
-                raise_for_status=False,
-                max_line_size=_LONGEST_HEADER,
-                max_field_size=_LONGEST_HEADER,
-            )
-        return self._session
+        return await self._client.send(method, self.address(path, query), pairs, body)
 
     async def close(self) -> None:
         """Close all connections; a later request opens new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._client.close()
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
-    """Map the client's errors; their messages may hold addresses and go only to the log."""
+def failures(*kinds: type[Exception]) -> Iterator[None]:
+    """Map a client's errors to UpstreamError; their messages may hold addresses and go only to the log."""
+    known: tuple[type[Exception], ...] = (*kinds, TimeoutError, OSError, ValueError)
     try:
         yield
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise
         raise UpstreamError("the model's server was not asked to the end: the connection was given up") from error
-    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+    except known as error:
         raise UpstreamError(f"the model's server cannot be reached, or broke off: {type(error).__name__}") from error

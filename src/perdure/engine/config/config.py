@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -393,18 +395,85 @@ class MemoryConfig(BaseModel):
 
 
 def variables() -> dict[str, Any]:
-    """Return the `PERDURE_...` variables with nested keys; pydantic-settings takes a tenth of a second to import."""
-    if not any(name.upper().startswith(_PREFIX) for name in os.environ):
-        return {}
-    from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+    """Return the `PERDURE_...` variables with nested keys: tables and lists from JSON, everything else as text.
 
-    class Variables(MemoryConfig, BaseSettings):
-        model_config = SettingsConfigDict(env_prefix=_PREFIX, env_nested_delimiter="__")
+    Names are read in any case; a variable of one key stands above the JSON of its table. ConfigError if a table or a
+    list is no JSON, unless the setting may be none: then it is text. A first key that is no setting is ignored.
+    """
+    told = {name.lower(): text for name, text in os.environ.items() if name.lower().startswith(_PREFIX)}
+    found: dict[str, Any] = {}
+    for name, field in MemoryConfig.model_fields.items() if told else ():
+        variable, kind = f"{_PREFIX}{name}", field.annotation
+        value: Any = told.get(variable)
+        if _is_nested(kind):
+            below = {key: told[key] for key in sorted(told) if key.startswith(f"{variable}__")}  # tables before keys
+            value = _decoded(kind, variable, value) if value is not None else {} if below else None
+            if isinstance(value, dict):
+                value = _named(kind, _merge(value, _nested(kind, variable, below)))
+        if value is not None:
+            found[name] = value
+    return found
 
-    return EnvSettingsSource(Variables)()
+
+_PREFIX = "perdure_"
 
 
-_PREFIX = "PERDURE_"
+def _is_nested(kind: Any) -> bool:
+    """Whether a type has tables or lists."""
+    origin = get_origin(kind) or kind
+    if not isinstance(origin, type) or origin is UnionType:
+        return any(map(_is_nested, get_args(kind)))
+    return issubclass(origin, (BaseModel, dict, list))
+
+
+def _decoded(kind: Any, variable: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if type(None) in get_args(kind):
+            return text
+        raise ConfigError(
+            f"{variable.upper()} must be written as JSON: {error}", field=variable.upper(), value=text
+        ) from error
+
+
+def _nested(kind: Any, variable: str, told: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the variables below one say."""
+    found: dict[str, Any] = {}
+    for name, text in told.items():
+        table: Any = found
+        inner = kind
+        *keys, last = name.removeprefix(f"{variable}__").split("__")
+        for key in keys:
+            _, inner = _setting(inner, key)
+            table = table.setdefault(key, {}) if isinstance(table, dict) else None
+        _, inner = _setting(inner, last)
+        if isinstance(table, dict):
+            is_json = text and (_is_nested(inner) or (inner is None and get_origin(kind) is dict))
+            table[last] = _decoded(inner or Any | None, name, text) if is_json else text
+    return found
+
+
+def _setting(kind: Any, key: str) -> tuple[str, Any]:
+    """Return a key of a table as it is declared, and its type; None if the table has no such key."""
+    if get_origin(kind) is dict:
+        return key, get_args(kind)[-1]
+    for each in get_args(kind):
+        if (found := _setting(each, key))[1] is not None:
+            return found
+    fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+    return next(
+        ((name, field.annotation) for name, field in fields.items() if name.lower() == key.lower()), (key, None)
+    )
+
+
+def _named(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return values of a table by the declared names of its keys."""
+    found = {}
+    for key, value in values.items():
+        name, inner = _setting(kind, key)
+        found[name] = _named(inner, value) if isinstance(value, dict) else value
+    return found
 
 
 def _of_files(values: dict[str, Any]) -> dict[str, Any]:

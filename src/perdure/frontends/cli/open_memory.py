@@ -84,9 +84,8 @@ def need_server() -> None:
             "uvicorn",
             "jwt",
             "cryptography",
-            "prometheus_client",
             "opentelemetry.trace",
-            "aiohttp",
+            "httpcore2",
         ):
             import_module(name)
     except ImportError as error:

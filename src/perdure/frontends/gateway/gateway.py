@@ -8,11 +8,10 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from opentelemetry import trace
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from perdure.backends.caches.memory import MemoryCache
 from perdure.backends.http.upstream import HttpUpstream
@@ -26,6 +25,9 @@ from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.engine import Engine
 from perdure.frontends.faults import NoUpstreamError
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
 # Metrics and spans of the gateway; clients cannot choose the values of any label.
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -34,10 +36,14 @@ _STATUSES = {"used": "hit", "unavailable": "error"}
 
 
 class GatewayMetrics:
-    """Counters of one gateway, in its server's registry."""
+    """Counters of one gateway, in its server's registry; without one nothing is counted."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        registry = registry or CollectorRegistry()
+        self._counts = registry is not None
+        if registry is None:
+            return
+        from prometheus_client import Counter, Gauge, Histogram  # of the extra `metrics`, as the registry is
+
         self._seconds = Histogram(
             "llm_memory_retrieval_latency_seconds",
             "Time that a request waited for memory.",
@@ -72,12 +78,14 @@ class GatewayMetrics:
 
     def watches(self, *, waiting: Callable[[], int], indexed: Callable[[], int]) -> None:
         """Register functions for the number of waiting turns and the bytes of indexes."""
-        self._waiting.set_function(waiting)
-        self._indexed.set_function(indexed)
+        if self._counts:
+            self._waiting.set_function(waiting)
+            self._indexed.set_function(indexed)
 
     def unkept(self, why: str) -> None:
         """Count a message that is not stored: `no_room` if the queue is full, `failed` otherwise."""
-        self._unkept.labels(why).inc()
+        if self._counts:
+            self._unkept.labels(why).inc()
 
     @contextmanager
     def recalling(self) -> Iterator[Callable[[str, str, int], None]]:
@@ -85,8 +93,9 @@ class GatewayMetrics:
         began = time.perf_counter()
 
         def told(status: str, reason: str, count: int) -> None:
-            self._recalls.labels(_STATUSES.get(status, "miss"), reason).inc()
-            self._found.observe(count)
+            if self._counts:
+                self._recalls.labels(_STATUSES.get(status, "miss"), reason).inc()
+                self._found.observe(count)
             span.set_attribute("perdure.memory.status", status)
             span.set_attribute("perdure.memory.count", count)
 
@@ -94,11 +103,13 @@ class GatewayMetrics:
             try:
                 yield told
             finally:
-                self._seconds.observe(time.perf_counter() - began)
+                if self._counts:
+                    self._seconds.observe(time.perf_counter() - began)
 
     def looked(self, *, is_hit: bool) -> None:
         """Count a lookup in the response cache."""
-        (self._cached if is_hit else self._uncached).inc()
+        if self._counts:
+            (self._cached if is_hit else self._uncached).inc()
 
 
 # Background tasks: no answer waits for them; the server finishes them before it ends.

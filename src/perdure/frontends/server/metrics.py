@@ -1,14 +1,20 @@
-"""Prometheus metrics of the server; clients cannot choose the values of any label."""
+"""Prometheus metrics of the server; clients cannot choose the values of any label.
+
+They are counted where the extra `metrics` is installed; without it nothing is, and `/metrics` says what to install.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.multiprocess import MultiProcessCollector
+from perdure.backends.registry import missing_driver
+from perdure.frontends.faults import UnsupportedError
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # the one that every Prometheus reads
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the variable for a folder in which several workers count together
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 NO_ROUTE = "none"  # the label of requests without a route
@@ -19,41 +25,46 @@ class Metrics:
     """Counters of one app, in a registry of their own."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self.registry: CollectorRegistry | None = None
+        """The registry, to which the gateway adds its counters; None without the extra."""
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        except ImportError as error:
+            self._missing = error
+            return
+        self.registry = CollectorRegistry()
         self._requests = Counter(
             "perdure_http_requests",
             "Requests that were answered.",
             ["method", "route", "status"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self._seconds = Histogram(
             "perdure_http_request_seconds",
             "Time from the request to the end of its answer.",
             ["method", "route"],
             buckets=_BUCKETS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self._in_flight = Gauge(
             "perdure_http_requests_in_flight",
             "Requests that are being served.",
-            registry=self._registry,
+            registry=self.registry,
             multiprocess_mode="livesum",
         )
         self._errors = Counter(
-            "perdure_http_errors", "Requests that were refused or failed.", ["code"], registry=self._registry
+            "perdure_http_errors", "Requests that were refused or failed.", ["code"], registry=self.registry
         )
-
-    @property
-    def registry(self) -> CollectorRegistry:
-        """The registry, to which the gateway adds its counters."""
-        return self._registry
 
     def began(self) -> None:
         """Count a request as in flight."""
-        self._in_flight.inc()
+        if self.registry is not None:
+            self._in_flight.inc()
 
     def ended(self, method: str, route: str | None, status: int, seconds: float, code: str | None) -> None:
         """Count an answered request by route template, status and, for an error, its code."""
+        if self.registry is None:
+            return
         self._in_flight.dec()
         method = method if method in METHODS else "other"
         route = route or NO_ROUTE
@@ -63,9 +74,17 @@ class Metrics:
             self._errors.labels(code).inc()
 
     def exposition(self) -> bytes:
-        """Return all metrics in Prometheus's text format; of all workers if they share a folder."""
+        """Return all metrics in Prometheus's text format; of all workers if they share a folder.
+
+        UnsupportedError with the pip line without the extra.
+        """
+        if self.registry is None:
+            raise UnsupportedError(missing_driver("metrics", self._missing).message) from self._missing
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.multiprocess import MultiProcessCollector
+
         if not os.environ.get(SHARED_FOLDER):
-            return generate_latest(self._registry)
+            return generate_latest(self.registry)
         shared = CollectorRegistry()
         MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
         return generate_latest(shared)

@@ -23,7 +23,7 @@ SAID = "Once upon a time"
 
 
 @pytest.fixture(scope="module")
-def translated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Upstream]]:
+def translated(upstream_client: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Upstream]]:
     """A gateway before a model's server that has only chat."""
     folder = tmp_path_factory.mktemp("translated")
     with upstream(responses=False) as model, gateway_to(folder, model.url, gateway=knowing(model)) as found:
@@ -137,7 +137,7 @@ def test_who_reads_a_broken_answer_late_hears_of_it_too(model: Upstream) -> None
         found = HttpUpstream(model.url, api_key=None)
         answer = await found.send("GET", "/v1/late", headers=[])
         gate.set()
-        await asyncio.to_thread(model.until, lambda: model.gone == 1)
+        await asyncio.to_thread(model.until, lambda: model.gone == 1, 2)  # httpcore2 looks when it is asked to
         with pytest.raises(UpstreamError):
             await answer.read()
         answer.close()

@@ -24,7 +24,7 @@ CANARY = "User's bird is called Kiwibird"
 
 @pytest.fixture(scope="module", params=["h11", "httptools"])
 def keyed(
-    request: pytest.FixtureRequest, model: Upstream, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, model: Upstream, upstream_client: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Running, str]]:
     """A gateway with keys, by each parser that a server may have, which holds a memory of Ana's; and her key."""
     pytest.importorskip(request.param)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from opentelemetry import trace
@@ -13,9 +15,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
 from perdure.domain.access import Role
+from perdure.engine.chat.settings import GatewaySettings
 from perdure.frontends.server.auth.jwt import mint
 from tests.frontends.server.probes import SECRET_WORDS
-from tests.frontends.server.running import SECRET, Running, bearer
+from tests.frontends.server.running import SECRET, Running, bearer, running
 
 
 def samples(server: Running, **headers: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
@@ -93,6 +96,25 @@ def test_every_app_counts_for_itself(probed: Running, server: Running) -> None:
     server.client.get("/healthz")
     counted = samples(server)["perdure_http_requests_total"]
     assert {dict(label)["route"] for label in counted} == {"/healthz"}
+
+
+def test_without_the_extra_nothing_is_counted_and_the_route_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "prometheus_client"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with running(tmp_path / "memory", gateway=GatewaySettings(response_cache_seconds=60)) as server:
+        assert server.client.get("/healthz").status_code == 200
+        gateway = server.app.state.gateway
+        gateway.counting.looked(is_hit=True)
+        gateway.counting.unkept("failed")
+        with gateway.counting.recalling() as told:
+            told("used", "injected", 1)
+        answer = server.client.get("/metrics")
+        assert (answer.status_code, answer.json()["code"]) == (501, "not_implemented")
+        assert answer.json()["detail"].startswith("metrics needs the package prometheus_client")
+        assert "[metrics]" in answer.json()["detail"]
 
 
 # ------------------------------------------------------------------ spans

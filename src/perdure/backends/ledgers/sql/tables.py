@@ -253,7 +253,7 @@ marks = sa.Table("marks", metadata, *text_keys("name"), *texts("value"))
 
 CLEARED = "cleared"  # the mark that holds the change number at which the ledger was last cleared
 versions = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
-"""Alembic's own table, read here without Alembic; not part of `metadata`."""
+"""Where the version of the tables stands, as Alembic kept it in earlier perdures; not part of `metadata`."""
 
 
 @cache

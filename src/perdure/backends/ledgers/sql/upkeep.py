@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -49,8 +49,6 @@ from perdure.backends.ledgers.sql.units import HEAD, SCRUB, Transaction, reads, 
 from perdure.domain.errors import LedgerError
 from perdure.domain.scope import Scope
 
-MIGRATIONS = Path(__file__).parents[1] / "_migrations"
-
 
 def stored_version(connection: Connection) -> str | None:
     """Return the database's migration; None for a new one."""
@@ -89,22 +87,23 @@ def create(connection: Connection) -> None:
     connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTERS])
 
 
-def upgrade(connection: Connection) -> None:
-    # Alembic costs a tenth of a second to import, and hardly any opening needs it.
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util.exc import CommandError
+def upgrade(connection: Connection, target: str = HEAD) -> None:
+    """Run the migrations between the stored version and another, in the caller's transaction.
 
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, HEAD)
-    except CommandError as error:
+    The table `alembic_version` and the versions are those of perdures that ran them with Alembic.
+    """
+    from perdure.backends.ledgers import _migrations  # hardly any opening needs them
+
+    found, known = stored_version(connection), ["base", *_migrations.VERSIONS]
+    if found not in known:
         raise LedgerError(
-            f"the ledger's tables are of version {stored_version(connection)!r}, which this perdure ({HEAD}) does not "
+            f"the ledger's tables are of version {found!r}, which this perdure ({HEAD}) does not "
             "know: a newer perdure has opened it; upgrade perdure"
-        ) from error
+        )
+    for version in known[known.index(found) + 1 : known.index(target) + 1]:
+        import_module(f"{_migrations.__name__}.{_migrations.VERSIONS[version]}").upgrade(connection)
+        connection.execute(delete(versions))
+        connection.execute(insert(versions), {"version_num": version})
 
 
 @writes(Ledger.erase, within=None)

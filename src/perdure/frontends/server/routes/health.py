@@ -58,11 +58,16 @@ async def readyz(service: CurrentService, response: Response) -> Readiness:
     return Readiness(status="ready" if is_whole else "read_only", ledger=ledger, vector_store=store)
 
 
-@router.get("/metrics", summary="Counters in Prometheus's format", response_class=Response)
+@router.get(
+    "/metrics",
+    summary="Counters in Prometheus's format",
+    response_class=Response,
+    responses={501: {"description": "The extra `metrics` is not installed here"}},
+)
 async def metrics(service: CurrentService, caller: CurrentCaller) -> Response:
     """Return request counts and durations by route template, requests in flight, and errors by code.
 
-    They are everybody's, so credentials for one user, team or project are refused.
+    They are everybody's, so credentials for one user, team or project are refused. 501 without the extra `metrics`.
     """
     if caller.walls.given():
         raise ForbiddenError("these credentials are for a part of the memory, and the counters are everybody's")
