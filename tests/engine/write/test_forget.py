@@ -131,13 +131,76 @@ def test_by_query_takes_messages_that_no_fact_rests_on(memory: Memory, erase: bo
     assert any("Lisbon" in item.memory for item in memory.search("Lisbon", user_id="bob").results)
 
 
-def test_by_query_leaves_messages_below_the_threshold(memory: Memory) -> None:
+def test_by_query_takes_messages_that_have_its_words_whatever_they_score(memory: Memory) -> None:
     memory.add("what is the weather in Lisbon?", **ANA)
     memory.add("My dog is called Rex.", **ANA)
-    assert memory.forget(query="Lisbon", threshold=0.99, **ANA).results == []
     assert memory.forget(query="bicycle", threshold=0.5, **ANA).results == []
-    for word in ("Lisbon", "Rex"):
-        assert any(word in item.memory for item in memory.search(word, **ANA).results)
+    assert any("Rex" in item.memory for item in memory.search("Rex", **ANA).results)
+    (gone,) = memory.forget(query="Lisbon", threshold=0.99, **ANA).results
+    assert gone.memory == "what is the weather in Lisbon?"
+
+
+GRETE = (
+    "User shares an allotment with their colleague Tobias",
+    "Tobias broke his wrist on the ice",
+    "Tobias keeps bees",
+    "Tobias is getting married in spring",
+    "User's sister Mina broke her wrist too",
+    "User's boiler has to be repaired",
+    "User repaired the boiler pump twice",
+    "User's boat is in the harbour of Kiel",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "gone"),
+    [
+        ("Tobias", GRETE[:4]),
+        ("everything about Tobias", GRETE[:4]),
+        ("please forget what I told you about Tobias", GRETE[:4]),
+        ("tobias", GRETE[:4]),
+        ("Tobias's wrist", GRETE[1:2]),
+        ("Tobias's broken wrist", GRETE[1:2]),
+        ("Tobias's beekeeping", GRETE[2:3]),
+        ("Tobias's wedding", GRETE[3:4]),
+        ("Tobias's salary", ()),
+        ("Mina's wrist", GRETE[4:5]),
+        ("my sister's wrist", GRETE[4:5]),
+        ("Mina's wedding", ()),
+        ("repairing the boiler", GRETE[5:7]),
+        ("the boiler pump", GRETE[6:7]),
+        ("the thing", ()),
+    ],
+)
+def test_by_query_takes_what_names_both_the_person_and_the_matter(
+    memory: Memory, query: str, gone: tuple[str, ...]
+) -> None:
+    for text in GRETE:
+        memory.add(text, infer=False, **ANA)
+    report = memory.forget(query=query, dry_run=True, **ANA)
+    assert sorted(item.memory for item in report.results) == sorted(gone)
+    assert set(report.reasons.values()) <= {"matched"}
+
+
+def test_by_query_words_count_together_only_where_they_stand_near_each_other(quick: Memory) -> None:
+    near = "We had the plumber in. Then the cat was sick. The vet came by."
+    quick.add(near, infer=False, **ANA)
+    for query, taken in (("plumber cat", 1), ("cat vet", 1), ("plumber vet", 0)):
+        assert len(quick.forget(query=query, threshold=1, dry_run=True, **ANA).results) == taken
+
+
+def test_by_query_finds_words_in_a_store_without_an_index_of_words(
+    quick: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(*_: object) -> None:
+        return None
+
+    for text in ("User rows with Odile on Sundays", "User sold the piano"):
+        quick.add(text, infer=False, **ANA)
+    store = quick._asynchronous._engine.kernel.store
+    monkeypatch.setattr(type(store), "keyword_search", none)
+    (gone,) = quick.forget(query="Odile", threshold=1, **ANA).results
+    assert gone.memory == "User rows with Odile on Sundays"
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,10 @@ def name(what: str, talk: Discourse, at: int, before: str) -> tuple[str, ...] | 
         return _pointed(talk, at, before, "message" in what)
     if len(what) > 200:
         return None
-    stripped = _stripped(what)
-    if not stripped or is_pointer(stripped):
+    bare = stripped(what)
+    if not bare or is_pointer(bare):
         return _pointed(talk, at, before, False)
-    return tuple(_third(_referred(part, before, talk), talk.who) for part in _parts(stripped)) or None
+    return tuple(_third(_referred(part, before, talk), talk.who) for part in _parts(bare)) or None
 
 
 def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, ...] | None:
@@ -191,7 +191,7 @@ def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, .
     if not said and stands_for_matter(before) and len(before.split()) < 9:
         said = before
     if said:
-        return (_third(_stripped(said) or said, talk.who),)
+        return (_third(stripped(said) or said, talk.who),)
     told = [draft for draft in talk.drafts if not draft.forget]
     if not told or (talk.drafts[-1].forget and talk.drafts[-1].sources[-1:] == (at,)):
         return None
@@ -211,7 +211,7 @@ def stands_for_matter(before: str) -> bool:
     return before != "" and (grammar.find_verb(before.split()) < 0 or _NAMES_IT.match(before) is not None)
 
 
-def _stripped(what: str) -> str:
+def stripped(what: str) -> str:
     """The matter without its words of telling, before and after it."""
     what = what.strip(" ,.:;-!")
     for _ in range(_STRIPS):
@@ -228,7 +228,7 @@ def _parts(what: str) -> list[str]:
     """ "my weight and my age": each of what is listed."""
     parts = re.split(r",? (?:and|or|&|plus)(?: also)? (?=(?:my|our|the|his|her|their|what|that)\b)", what)
     clause = grammar.find_verb(what.split()) > 0
-    return [what] if clause else [_stripped(part) for part in parts if part.strip()]
+    return [what] if clause else [stripped(part) for part in parts if part.strip()]
 
 
 _HIM = Pattern(r"\b(?P<who>him|her|them|he|she)(?=$| (?:and|about|with|for|to|is|was|has|had|at|in|on)\b)", re.I)
