@@ -98,7 +98,7 @@ class Decision:
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     text: str = ""
-    """The text to store (ADD, UPDATE); for UPDATE the merged one."""
+    """The text to store (ADD, UPDATE), for UPDATE the merged one; for DELETE what stays of it, "" if nothing does."""
     target: str | None = None
     rule: str = ""
     confidence: float = 1.0

@@ -264,6 +264,50 @@ def test_a_request_told_in_another_language_takes_its_matter_and_leaves_nothing_
     assert found and all(left in text for text in found)
 
 
+@pytest.mark.parametrize(
+    ("said", "asked", "left"),
+    [
+        (
+            "My aunt's number is 555-0134, my uncle's is 555-0199.",
+            "forget my aunt",
+            "User's uncle's number is 555-0199",
+        ),
+        (
+            "My aunt's number is 555-0134, my uncle's is 555-0199.",
+            "please delete my aunt's phone number",
+            "User's uncle's number is 555-0199",
+        ),
+        ("My aunt's pin is 4411 and my uncle's 9902.", "forget my aunt's pin", "User's uncle's pin is 9902"),
+        ("Bea's address is 12 Mill Lane, Cy's is 9 Hill Road.", "forget Bea's address", "Cy's address is 9 Hill Road"),
+        ("The shed code is 4411, the cellar code is 9902.", "forget the shed code", "The cellar code is 9902"),
+        ("My aunt and my uncle both live in Cork.", "forget my aunt", "User's uncle lives in Cork"),
+        ("My aunt and my uncle both live in Cork.", "forget that my aunt lives in Cork", "User's uncle lives in Cork"),
+        ("Bea, Cy and Dot keep bees.", "forget Bea please", "Cy and Dot keep bees"),
+        ("My aunt earns 40k and my uncle 52k.", "forget my aunt's salary", "User's uncle earns 52k"),
+        ("My aunt has gout, and my uncle has eczema.", "forget my aunt's gout", "User's uncle has eczema"),
+        ("My aunt and my uncle are twins.", "forget my aunt", None),
+        ("My aunt has gout and my uncle has it too.", "forget my aunt", None),
+    ],
+)
+def test_a_request_leaves_what_the_same_message_tells_of_somebody_else(
+    memory: Memory, said: str, asked: str, left: str | None
+) -> None:
+    memory.add(said, **ANA)
+    memory.add(asked, **ANA)
+    assert [item.memory for item in memory.get_all(**ANA).results] == ([left] if left else [])
+    found = [item.memory for item in memory.search(said, **ANA).results]
+    assert found == ([left] if left else [])
+
+
+def test_a_request_leaves_notes_about_somebody_else(memory: Memory) -> None:
+    memory.add("My landlord is Mr Hale. My neighbour Pam's parcel, back door.", **ANA)
+    kept = [item.memory for item in memory.get_all(kind="notes", **ANA).results]
+    assert kept == ["My neighbour Pam's parcel, back door."]
+    memory.add("Please forget who my landlord is.", **ANA)
+    assert memory.get_all(**ANA).results == []
+    assert [item.memory for item in memory.get_all(kind="notes", **ANA).results] == kept
+
+
 def test_a_scope_and_nobody_else(quick: Memory) -> None:
     quick.add("secret of Ana", infer=False, **ANA)
     quick.add("secret of Bo", infer=False, user_id="bo")

@@ -22,6 +22,7 @@ from perdure.engine.core.embedding import Embedded
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import retellings, summaries_of
 from perdure.engine.core.rows import version_of
+from perdure.pipeline.curation.rules.extraction.forget_target import is_of_others
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.retrieval.words import tokens
 
@@ -310,8 +311,11 @@ class ChangeSet:
                 hidden = _grown(before.sources, sourced.sources)
                 again = await retellings(self.kernel, before, sourced.vector)
                 self._delete(sourced, decision, before, hides=_grown(hidden, again))
+                if decision.text:
+                    await self._keep(sourced, decision, before)
                 for note in await self.neighbourhood.noted_in(hidden):
-                    if await self._current(note.id) is not None:
+                    of_others = not sourced.fact.language and is_of_others(note.memory, sourced.fact.text)
+                    if not of_others and await self._current(note.id) is not None:
                         self._delete(sourced, decision, note)
                 for row in await summaries_of(self.kernel, [before], before.scope):
                     if (account := await self._current(row.id)) is not None:
@@ -332,6 +336,25 @@ class ChangeSet:
             return kept
         await self._update(sourced, decision, before)
         return True
+
+    async def _keep(self, sourced: SourcedFact, decision: Decision, before: MemoryItem) -> None:
+        """Add what a memory that is deleted told of somebody else, as it was known of them."""
+        text = decision.text
+        embedded = await self._embedded(sourced, text)
+        if embedded.failed:
+            return
+        moment, id = self.kernel.clock.tick(), new_id()
+        after = before.with_(
+            id=id,
+            memory=text,
+            hash=text_hash(text),
+            created_at=moment,
+            updated_at=moment,
+            slots=read_slots(text),
+            version=1,
+            lineage_id=id if self.kernel.config.updates == "supersede" else None,
+        )
+        self._record(self._added(sourced, after, f"rest:{decision.rule}", decision.confidence), embedded.vectors[0])
 
     def has_changed(self, id: str | None) -> bool:
         """Whether this batch has changed or removed the memory."""

@@ -178,6 +178,8 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     if language in cleaning.LANGUAGES:
         content, asked = forget_requests.foreign(content, language, talk, at)
         talk.drafts.extend(asked)
+    elif not language:
+        content = coreference.with_heads(content)
     cleaned = cleaning.clean(content, english=not language)
     if language:
         cleaned.text = cleaning.gloss(cleaned.text, language)

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
+from perdure.domain.memory import NOTES
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
+from perdure.pipeline.curation.rules.extraction.forget_target import told_of_others
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, holders_in, requested
@@ -313,15 +315,20 @@ def decide(
     if fact.forget or matter is not None:
         matter = matter if matter is not None else fact.text
         found = holders_in(fact.language, matter, neighbours) if fact.language else holders(matter, neighbours)
-        return [
-            Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
-        ]
+        return [_forgotten(matter, memory, sure) for memory, sure in found]
     for memory in neighbours:
         if folded(memory.item.memory) == folded(fact.text):
             return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
     findings = _judged(fact, judge_all(fact, neighbours), judge)
     together = _held_together(fact, neighbours, findings)
     return [together or _weighed(fact, findings)]
+
+
+def _forgotten(matter: str, memory: Neighbour, sure: float) -> Decision:
+    """The deletion of a memory that holds the matter, with what it tells of somebody else as the text that stays."""
+    is_whole = matter.startswith(":") or memory.item.kind == NOTES
+    left = "" if is_whole else told_of_others(memory.item.memory, matter)
+    return Decision(event="DELETE", text=left, target=memory.item.id, rule="forget", confidence=sure)
 
 
 def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJudge | None] | None) -> Sequence[Finding]:
