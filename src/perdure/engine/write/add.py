@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial, wraps
@@ -37,7 +37,7 @@ from perdure.engine.write.change_set import (
     SourcedFact,
     told_at,
 )
-from perdure.engine.write.curator import Reading, ReadRequest
+from perdure.engine.write.curator import Reading, ReadRequest, by_bands
 from perdure.engine.write.provenance import (
     explicit_fact,
     suspected,
@@ -45,8 +45,6 @@ from perdure.engine.write.provenance import (
     without_echoes,
     without_memory_blocks,
 )
-from perdure.pipeline.curation.chat import decide_by_bands
-from perdure.pipeline.curation.rules.reconciliation import same_matter
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of
 
@@ -461,23 +459,30 @@ class WritePath:
                     open_facts.append(each)
                 else:  # added without a comparison with known memories: it changes nothing, and no model reads it
                     await plan.carry_out(each, [Decision(event="ADD", rule=f"quarantined: {each.fact.quarantined}")])
+        given: dict[str, set[int]] = {}  # the messages of this call that gave a memory its text
         for batch in [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]:
-            judged = await self._judge(plan, batch, banded)
+            judged = await self._judge(plan, batch, given, banded)
             for each, first in zip(batch, judged, strict=True):
                 decisions = first
                 if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
-                    (decisions,) = await self._judge(plan, [each], banded)
+                    (decisions,) = await self._judge(plan, [each], given, banded)
+                done = len(plan.changes)
                 await plan.carry_out(each, decisions)
+                for change in plan.changes[done:]:
+                    given.setdefault(change.after.id if change.after else "", set()).update(each.fact.sources)
         if is_asked:  # a request to forget takes nothing of what is told beside it
             await self._take_notes(plan, notes)
 
-    async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
+    async def _judge(
+        self, plan: ChangeSet, batch: Sequence[SourcedFact], given: Mapping[str, set[int]], banded: bool
+    ) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
         slots = await run_blocking(lambda: [read_slots(each.fact.text) for each in batch])
         near = [
             await plan.neighbourhood.near(each.fact, each.vector, told, limit)
             for each, told in zip(batch, slots, strict=True)
         ]
+        near = [[_beside(other, each.fact, given) for other in some] for each, some in zip(batch, near, strict=True)]
         answers = self._kernel.answers(plan.context.scope)
         judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)
         plan.warnings += judged.warnings
@@ -488,7 +493,7 @@ class WritePath:
         if not banded:
             return decided
         return [
-            [_by_bands(each.fact, plan.context.type, decision, neighbours) for decision in decisions]
+            [by_bands(each.fact, plan.context.type, decision, neighbours) for decision in decisions]
             for each, neighbours, decisions in zip(batch, near, decided, strict=True)
         ]
 
@@ -574,14 +579,8 @@ def _messages(episodes: Sequence[Episode]) -> list[Message]:
     ]
 
 
-def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:
-    """Return the decision, or an UPDATE instead of an ADD by the bands of similarity; links stay."""
-    if decision.event != "ADD" or fact.forget or fact.hedged:
-        return decision
-    kind = type or fact.type
-    stated = replace(fact, text=decision.text or fact.text)
-    banded = decide_by_bands(stated, [each for each in near if each.item.type == kind], same_matter)
-    return replace(banded, links=decision.links) if banded.event == "UPDATE" else decision
+def _beside(near: Neighbour, fact: Fact, given: Mapping[str, set[int]]) -> Neighbour:
+    return replace(near, beside=not given.get(near.item.id, set()).isdisjoint(fact.sources))
 
 
 def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:

@@ -327,6 +327,9 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         telling.read(rest, at, talk)
         if len(talk.drafts) == before:
             talk.drafts.extend(fragments.plain_statement(rest, at, talk))
+        if corrections.corrects(found.text) or AMENDS.match(found.text):
+            for draft in talk.drafts[before:]:
+                draft.corrects = True
 
 
 def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:

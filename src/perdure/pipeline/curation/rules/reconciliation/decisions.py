@@ -373,7 +373,8 @@ def _weighed(fact: Fact, findings: Sequence[Finding]) -> Decision:
         decision = _carried_out(fact, finding, odds)
         if decision is not None:
             return decision
-    links = tuple(finding.pair.id for finding, odds in weighed if _renews(finding, odds) and not _apart(fact, finding))
+    newer = [finding for finding, odds in weighed if _renews(finding, odds) and not _only_adds(fact, finding)]
+    links = tuple(finding.pair.id for finding in newer if not _apart(fact, finding))
     return Decision(
         event="ADD",
         text=fact.text,
@@ -417,7 +418,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
     cautious = ((_of_one_name(finding) and not odds.touching) or not may_retire(pair)) and not _of_one_slot(finding)
     needed = CAUTIOUS_CHANGE if cautious else SLOT_CHANGE if _of_one_slot(finding) else CHANGE
     likely = _of_one_slot(finding) or pair.near >= (CHANGE_NEAR if odds.touching else APART_NEAR)
-    barred = finding.held or _considered(pair.new) or is_detail(fact.text)
+    barred = finding.held or _considered(pair.new) or is_detail(fact.text) or _only_adds(fact, finding)
     change = odds.change
     if _speaks_alone(pair):
         shaped = _shape(pair)
@@ -443,6 +444,17 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         rule = "same.words" if finding.held else "weighed.same"
         return Decision(event="NONE", target=pair.id, rule=rule, confidence=finding.held or odds.same)
     return None
+
+
+def _only_adds(fact: Fact, finding: Finding) -> bool:
+    """Whether the fact goes on with what its own message has said before, and does not take it back.
+
+    "Got a cargo bike instead of a car. It's bright yellow": who tells two things in one breath means both.
+    """
+    mood = finding.pair.new.mood
+    if not finding.pair.memory.beside or fact.corrects or mood.ended or mood.negated or mood.denied:
+        return False
+    return not (mood.changed and _of_one_slot(finding))
 
 
 def _is_vetoed(finding: Finding) -> bool:
