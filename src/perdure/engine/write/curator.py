@@ -114,7 +114,7 @@ class ReadRequest:
 
     messages: Sequence[Message]
     context: Sequence[Message] = ()
-    """Earlier messages; no facts are extracted from them."""
+    """Earlier messages, oldest first; no facts are extracted from them."""
     read_before: int = 0
     """The first so many of `messages` are only context."""
     now: datetime
@@ -302,6 +302,7 @@ class LLMCurator:
                     max_tokens=self._max_tokens,
                     known=request.answers.scope.given().values(),
                     reference=shown,
+                    context=request.context,
                 )
             except UnreadableAnswer:
                 reading.unreadable = True
