@@ -42,6 +42,8 @@ from perdure.pipeline.retrieval.rescoring import (
     only_asks,
     recency,
     said_once,
+    says_nothing,
+    telling,
     without_repeats,
     without_retold,
 )
@@ -352,6 +354,8 @@ class ReadPath(Lookup):
             return SearchResult([])
         text = with_history(query.text, query.history)
         found = await (self._by_fusion if query.preset.ranking == "fused" else self._by_similarity)(query, text)
+        if query.trusted:  # it enters a prompt
+            found = replace(found, results=telling(found.results))
         return replace(found, results=oldest_first(found.results)) if query.order == "time" else found
 
     async def _by_similarity(self, query: Query, text: str) -> SearchResult:
@@ -501,6 +505,8 @@ class ReadPath(Lookup):
         if self._by_words:
             best = max((item.score or 0.0 for item in found.results), default=0.0)
             facts = without_retold([item for item in facts if not item.is_said or adds_to(standing, item, best)])
+        if standing and all(item.kind == "messages" and says_nothing(item.memory) for item in facts):
+            facts = []
         block = render_context(directives, profile, facts, max_tokens=max_tokens, order=query.order)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
         return block
