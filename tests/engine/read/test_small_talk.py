@@ -19,7 +19,7 @@ def memory(open_memory: Open) -> Memory:
 @pytest.mark.parametrize(
     "text",
     ["thx", "lol ok", "haha nice one", "Ok cool, thanks!", "k", "hmmm", "yesss", "omg \U0001f602", "\U0001f44d",
-     "good morning!", "nice one", "What do you call a fish with no eyes? A fsh haha",
+     "nice one", "What do you call a fish with no eyes? A fsh haha",
      "What did one wall say to the other? Meet you at the corner \U0001f602", "danke", "..."],
 )  # fmt: skip
 def test_a_message_that_says_nothing(text: str) -> None:
@@ -36,11 +36,20 @@ def test_a_short_message_that_says_something(text: str) -> None:
 
 
 def test_a_prompt_has_no_messages_that_say_nothing(memory: Memory) -> None:
-    for text in ("thx", "lol ok", "The kiln broke at firing, half the bowls cracked", "haha nice one", "k"):
+    for text in (
+        "thx",
+        "lol ok",
+        "good morning!",
+        "Why did the kiln cross the road? To fire up",
+        "The kiln broke at firing, half the bowls cracked",
+        "haha nice one",
+        "k",
+    ):
         memory.add(text, **ANA)
     block = memory.context("what happened with the kiln, lol? thx", **ANA)
     assert "half the bowls cracked" in block
-    assert not any(f'"{text}"' in block for text in ("thx", "lol ok", "haha nice one", "k"))
+    assert not any(f'"{text}"' in block for text in ("thx", "lol ok", "haha nice one", "k", "good morning!"))
+    assert "cross the road" not in block
     found = [item.memory for item in memory.search("lol ok", **ANA).results]
     assert "lol ok" in found, "a search still finds what was said"
 

@@ -382,14 +382,11 @@ _OF_ONESELF = Pattern(r"\b(?:i|me|my|mine|we|us|our)\b", re.IGNORECASE)
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a message has no word of any matter ("thx", "lol ok"), or is a plain joke."""
-    from perdure.pipeline.curation.chat import is_chatter  # these patterns take long to compile
-    from perdure.pipeline.curation.rules.extraction.filters import is_joke
-
+    """Whether a message has no word of any matter ("thx", "lol ok"), or is a riddle with its answer and a laugh."""
     said = split_words(text.casefold().replace("’", "'"), joined_by="'")
     if len(said) <= SHORT and all(_is_small(word) for word in said):
         return True
-    return is_chatter(text) or is_joke(text) or (_RIDDLE.search(text) is not None and _OF_ONESELF.search(text) is None)
+    return _RIDDLE.search(text) is not None and _OF_ONESELF.search(text) is None
 
 
 def _is_small(word: str) -> bool:
@@ -400,12 +397,6 @@ def _is_small(word: str) -> bool:
 
 
 _STRETCHED = Pattern(r"(\w)\1{2,}")  # "yesss", "thxxx"
-
-
-def telling(items: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the items without messages that say nothing; all of them if nothing else is there."""
-    kept = [item for item in items if item.kind != "messages" or not says_nothing(item.memory)]
-    return kept or list(items)
 
 
 def statements(text: str) -> list[str]:
