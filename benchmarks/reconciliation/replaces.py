@@ -70,7 +70,7 @@ def _taken_down(heard: list[tuple[Finding, bool]]) -> Any:
         def call(*given: Any) -> Any:
             found = inner(*given)
             is_fact = given[0].kind == "facts"
-            heard.extend((each, is_fact) for each in found if each.relation and not each.pair.memory.of_same_message)
+            heard.extend((each, is_fact) for each in found if each.relation and not each.pair.memory.beside)
             return found
 
         return call

@@ -30,6 +30,8 @@ class Fact:
     """Of a request to forget whose matter is in the user's own words (es, pt, it, fr or de); empty for English."""
     hedged: bool = False
     """Stated as uncertain ("might move"): never retires anything."""
+    corrects: bool = False
+    """It expressly takes back what was said before it ("no wait", "I mean")."""
     rule: str = ""
     """The name of the rule that extracted it."""
     confidence: float = 1.0
@@ -75,8 +77,8 @@ class Neighbour:
     item: MemoryItem
     similarity: float | None
     """Raw cosine between fact and memory, in [-1, 1]; None without an embedder."""
-    of_same_message: bool = False
-    """Whether both were said in one message, in which hardly anything is taken back."""
+    beside: bool = False
+    """Whether an earlier sentence of the fact's own message gave the memory its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Decision:
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     text: str = ""
-    """The text to store (ADD, UPDATE); for UPDATE the merged one."""
+    """The text to store (ADD, UPDATE), for UPDATE the merged one; for DELETE what stays of it, "" if nothing does."""
     target: str | None = None
     rule: str = ""
     confidence: float = 1.0

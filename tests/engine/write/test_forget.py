@@ -131,13 +131,76 @@ def test_by_query_takes_messages_that_no_fact_rests_on(memory: Memory, erase: bo
     assert any("Lisbon" in item.memory for item in memory.search("Lisbon", user_id="bob").results)
 
 
-def test_by_query_leaves_messages_below_the_threshold(memory: Memory) -> None:
+def test_by_query_takes_messages_that_have_its_words_whatever_they_score(memory: Memory) -> None:
     memory.add("what is the weather in Lisbon?", **ANA)
     memory.add("My dog is called Rex.", **ANA)
-    assert memory.forget(query="Lisbon", threshold=0.99, **ANA).results == []
     assert memory.forget(query="bicycle", threshold=0.5, **ANA).results == []
-    for word in ("Lisbon", "Rex"):
-        assert any(word in item.memory for item in memory.search(word, **ANA).results)
+    assert any("Rex" in item.memory for item in memory.search("Rex", **ANA).results)
+    (gone,) = memory.forget(query="Lisbon", threshold=0.99, **ANA).results
+    assert gone.memory == "what is the weather in Lisbon?"
+
+
+GRETE = (
+    "User shares an allotment with their colleague Tobias",
+    "Tobias broke his wrist on the ice",
+    "Tobias keeps bees",
+    "Tobias is getting married in spring",
+    "User's sister Mina broke her wrist too",
+    "User's boiler has to be repaired",
+    "User repaired the boiler pump twice",
+    "User's boat is in the harbour of Kiel",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "gone"),
+    [
+        ("Tobias", GRETE[:4]),
+        ("everything about Tobias", GRETE[:4]),
+        ("please forget what I told you about Tobias", GRETE[:4]),
+        ("tobias", GRETE[:4]),
+        ("Tobias's wrist", GRETE[1:2]),
+        ("Tobias's broken wrist", GRETE[1:2]),
+        ("Tobias's beekeeping", GRETE[2:3]),
+        ("Tobias's wedding", GRETE[3:4]),
+        ("Tobias's salary", ()),
+        ("Mina's wrist", GRETE[4:5]),
+        ("my sister's wrist", GRETE[4:5]),
+        ("Mina's wedding", ()),
+        ("repairing the boiler", GRETE[5:7]),
+        ("the boiler pump", GRETE[6:7]),
+        ("the thing", ()),
+    ],
+)
+def test_by_query_takes_what_names_both_the_person_and_the_matter(
+    memory: Memory, query: str, gone: tuple[str, ...]
+) -> None:
+    for text in GRETE:
+        memory.add(text, infer=False, **ANA)
+    report = memory.forget(query=query, dry_run=True, **ANA)
+    assert sorted(item.memory for item in report.results) == sorted(gone)
+    assert set(report.reasons.values()) <= {"matched"}
+
+
+def test_by_query_words_count_together_only_where_they_stand_near_each_other(quick: Memory) -> None:
+    near = "We had the plumber in. Then the cat was sick. The vet came by."
+    quick.add(near, infer=False, **ANA)
+    for query, taken in (("plumber cat", 1), ("cat vet", 1), ("plumber vet", 0)):
+        assert len(quick.forget(query=query, threshold=1, dry_run=True, **ANA).results) == taken
+
+
+def test_by_query_finds_words_in_a_store_without_an_index_of_words(
+    quick: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(*_: object) -> None:
+        return None
+
+    for text in ("User rows with Odile on Sundays", "User sold the piano"):
+        quick.add(text, infer=False, **ANA)
+    store = quick._asynchronous._engine.kernel.store
+    monkeypatch.setattr(type(store), "keyword_search", none)
+    (gone,) = quick.forget(query="Odile", threshold=1, **ANA).results
+    assert gone.memory == "User rows with Odile on Sundays"
 
 
 @pytest.mark.parametrize(
@@ -199,6 +262,50 @@ def test_a_request_told_in_another_language_takes_its_matter_and_leaves_nothing_
     memory.add(asked, **ANA)
     found = [item.memory for item in memory.search(" ".join((*said, asked)), threshold=0, **ANA).results]
     assert found and all(left in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "left"),
+    [
+        (
+            "My aunt's number is 555-0134, my uncle's is 555-0199.",
+            "forget my aunt",
+            "User's uncle's number is 555-0199",
+        ),
+        (
+            "My aunt's number is 555-0134, my uncle's is 555-0199.",
+            "please delete my aunt's phone number",
+            "User's uncle's number is 555-0199",
+        ),
+        ("My aunt's pin is 4411 and my uncle's 9902.", "forget my aunt's pin", "User's uncle's pin is 9902"),
+        ("Bea's address is 12 Mill Lane, Cy's is 9 Hill Road.", "forget Bea's address", "Cy's address is 9 Hill Road"),
+        ("The shed code is 4411, the cellar code is 9902.", "forget the shed code", "The cellar code is 9902"),
+        ("My aunt and my uncle both live in Cork.", "forget my aunt", "User's uncle lives in Cork"),
+        ("My aunt and my uncle both live in Cork.", "forget that my aunt lives in Cork", "User's uncle lives in Cork"),
+        ("Bea, Cy and Dot keep bees.", "forget Bea please", "Cy and Dot keep bees"),
+        ("My aunt earns 40k and my uncle 52k.", "forget my aunt's salary", "User's uncle earns 52k"),
+        ("My aunt has gout, and my uncle has eczema.", "forget my aunt's gout", "User's uncle has eczema"),
+        ("My aunt and my uncle are twins.", "forget my aunt", None),
+        ("My aunt has gout and my uncle has it too.", "forget my aunt", None),
+    ],
+)
+def test_a_request_leaves_what_the_same_message_tells_of_somebody_else(
+    memory: Memory, said: str, asked: str, left: str | None
+) -> None:
+    memory.add(said, **ANA)
+    memory.add(asked, **ANA)
+    assert [item.memory for item in memory.get_all(**ANA).results] == ([left] if left else [])
+    found = [item.memory for item in memory.search(said, **ANA).results]
+    assert found == ([left] if left else [])
+
+
+def test_a_request_leaves_notes_about_somebody_else(memory: Memory) -> None:
+    memory.add("My landlord is Mr Hale. My neighbour Pam's parcel, back door.", **ANA)
+    kept = [item.memory for item in memory.get_all(kind="notes", **ANA).results]
+    assert kept == ["My neighbour Pam's parcel, back door."]
+    memory.add("Please forget who my landlord is.", **ANA)
+    assert memory.get_all(**ANA).results == []
+    assert [item.memory for item in memory.get_all(kind="notes", **ANA).results] == kept
 
 
 def test_a_scope_and_nobody_else(quick: Memory) -> None:

@@ -132,7 +132,7 @@ def test_what_its_own_message_says_is_not_replaced_by_likelihood_alone() -> None
     fact = Fact(text="User switched dentists, Dr Amsel now")
     memory = near("User's dentist is Dr Koch in the Lindenstrasse")
     assert [each.event for each in judged(Told(REPLACES), fact, [memory])] == ["UPDATE"]
-    assert [each.event for each in judged(Told(REPLACES), fact, [replace(memory, of_same_message=True)])] == ["ADD"]
+    assert [each.event for each in judged(Told(REPLACES), fact, [replace(memory, beside=True)])] == ["ADD"]
 
 
 def test_rules_go_on_without_a_judge_that_cannot_be_loaded(caplog: pytest.LogCaptureFixture) -> None:

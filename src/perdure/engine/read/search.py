@@ -43,6 +43,7 @@ from perdure.pipeline.retrieval.rescoring import (
     only_asks,
     recency,
     said_once,
+    says_nothing,
     topics,
     without_repeats,
     without_retold,
@@ -355,6 +356,9 @@ class ReadPath(Lookup):
             return SearchResult([])
         text = with_history(query.text, query.history)
         found = await (self._by_fusion if query.preset.ranking == "fused" else self._by_similarity)(query, text)
+        if query.trusted:  # it enters a prompt
+            told = [item for item in found.results if not _is_idle(item)]
+            found = replace(found, results=told or found.results)
         return replace(found, results=oldest_first(found.results)) if query.order == "time" else found
 
     async def _by_similarity(self, query: Query, text: str) -> SearchResult:
@@ -505,6 +509,8 @@ class ReadPath(Lookup):
         if self._by_words:
             best = max((item.score or 0.0 for item in found.results), default=0.0)
             facts = without_retold([item for item in facts if not item.is_said or adds_to(standing, item, best)])
+        if standing and all(map(_is_idle, facts)):
+            facts = []
         block = render_context(directives, profile, facts, max_tokens=max_tokens, order=query.order)
         self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
         return block
@@ -558,3 +564,12 @@ def _calling(named: LLMConfig | None) -> Calling:
 def _earlier_texts(items: list[MemoryItem]) -> int:
     """Return the number of earlier texts of these memories."""
     return sum(item.version - 1 for item in items)
+
+
+def _is_idle(item: MemoryItem) -> bool:
+    """Whether an item is a message that says nothing: courtesy, laughter, a plain joke."""
+    from perdure.pipeline.curation.chat import is_chatter  # these patterns take long to compile
+    from perdure.pipeline.curation.rules.extraction.filters import is_joke
+
+    text = item.memory
+    return item.kind == "messages" and (says_nothing(text) or is_chatter(text) or is_joke(text))

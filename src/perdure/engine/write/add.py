@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial, wraps
@@ -16,7 +16,7 @@ from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import ConflictError
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
-from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.fact import Decision, Fact
 from perdure.domain.filter import And, Filter, Not, all_of, eq
 from perdure.domain.memory import NOTES, MemoryItem, new_id, new_ids, text_hash
 from perdure.domain.message import Message
@@ -37,7 +37,7 @@ from perdure.engine.write.change_set import (
     SourcedFact,
     told_at,
 )
-from perdure.engine.write.curator import Reading, ReadRequest, Renewed
+from perdure.engine.write.curator import Reading, ReadRequest, Renewed, by_bands
 from perdure.engine.write.provenance import (
     explicit_fact,
     suspected,
@@ -45,8 +45,6 @@ from perdure.engine.write.provenance import (
     without_echoes,
     without_memory_blocks,
 )
-from perdure.pipeline.curation.chat import decide_by_bands
-from perdure.pipeline.curation.rules.reconciliation import same_matter
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of
 
@@ -461,22 +459,32 @@ class WritePath:
                     open_facts.append(each)
                 else:  # added without a comparison with known memories: it changes nothing, and no model reads it
                     await plan.carry_out(each, [Decision(event="ADD", rule=f"quarantined: {each.fact.quarantined}")])
+        given: dict[str, set[int]] = {}  # the messages of this call that gave a memory its text
         for batch in [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]:
-            judged = await self._judge(plan, batch, banded)
+            judged = await self._judge(plan, batch, given, banded)
             for each, first in zip(batch, judged, strict=True):
                 decisions = first
                 if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
-                    (decisions,) = await self._judge(plan, [each], banded)
+                    (decisions,) = await self._judge(plan, [each], given, banded)
+                done = len(plan.changes)
                 await plan.carry_out(each, decisions)
+                for change in plan.changes[done:]:
+                    given.setdefault(change.after.id if change.after else "", set()).update(each.fact.sources)
         if is_asked:  # a request to forget takes nothing of what is told beside it
             await self._take_notes(plan, notes)
 
-    async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
+    async def _judge(
+        self, plan: ChangeSet, batch: Sequence[SourcedFact], given: Mapping[str, set[int]], banded: bool
+    ) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
         slots = await run_blocking(lambda: [read_slots(each.fact.text) for each in batch])
         near = [
-            _marked(each, await plan.neighbourhood.near(each.fact, each.vector, told, limit))
+            await plan.neighbourhood.near(each.fact, each.vector, told, limit)
             for each, told in zip(batch, slots, strict=True)
+        ]
+        near = [
+            [replace(other, beside=not given.get(other.item.id, set()).isdisjoint(each.fact.sources)) for other in some]
+            for each, some in zip(batch, near, strict=True)
         ]
         answers = self._kernel.answers(plan.context.scope)
         judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)
@@ -488,7 +496,7 @@ class WritePath:
         if not banded:
             return decided
         return [
-            [_by_bands(each.fact, plan.context.type, decision, neighbours) for decision in decisions]
+            [by_bands(each.fact, plan.context.type, decision, neighbours) for decision in decisions]
             for each, neighbours, decisions in zip(batch, near, decided, strict=True)
         ]
 
@@ -503,10 +511,7 @@ class WritePath:
                 plan.take_note(each, (await self._renewed(plan, each)).links)
 
     async def _linked(self, plan: ChangeSet, sourced: SourcedFact, decision: Decision) -> Decision:
-        """Return the decision with links to the notes that what it stores most likely replaces.
-
-        What is new takes the place of a note that it surely replaces.
-        """
+        """Return the decision with links to notes that it most likely replaces; a sure one is what it changes."""
         if decision.event not in ("ADD", "UPDATE") or sourced.fact.hedged:
             return decision
         renewed = await self._renewed(plan, sourced)
@@ -578,22 +583,6 @@ def _messages(episodes: Sequence[Episode]) -> list[Message]:
         Message(each.role, each.content, each.name, read_moment(each.brought.get("timestamp") or each.told_at))
         for each in episodes
     ]
-
-
-def _marked(sourced: SourcedFact, near: Sequence[Neighbour]) -> list[Neighbour]:
-    """Return the memories near a fact, those marked that its own message told."""
-    own = set(sourced.sources)
-    return [each if own.isdisjoint(each.item.sources) else replace(each, of_same_message=True) for each in near]
-
-
-def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:
-    """Return the decision, or an UPDATE instead of an ADD by the bands of similarity; links stay."""
-    if decision.event != "ADD" or fact.forget or fact.hedged:
-        return decision
-    kind = type or fact.type
-    stated = replace(fact, text=decision.text or fact.text)
-    banded = decide_by_bands(stated, [each for each in near if each.item.type == kind], same_matter)
-    return replace(banded, links=decision.links) if banded.event == "UPDATE" else decision
 
 
 def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:

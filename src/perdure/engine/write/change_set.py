@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.backends.vector_stores.base import Vector, VectorStore
+from perdure.backends.vector_stores.base import Hit, Vector, VectorStore
 from perdure.domain.clock import SKEW, iso
 from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.fact import Decision, Fact, Neighbour
@@ -22,6 +22,7 @@ from perdure.engine.core.embedding import Embedded
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import retellings, summaries_of
 from perdure.engine.core.rows import version_of
+from perdure.pipeline.curation.rules.extraction.forget_target import is_of_others
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.retrieval.words import tokens
 
@@ -163,9 +164,8 @@ class Neighbourhood:
         """Return trusted facts and notes of the store that were said before a moment, nearest in meaning first."""
         if vector is None:
             return []
-        kinds = Or((self._within, self._noted))
-        hits = await self._store.search(self._collection, vector, RENEWABLE, all_of(kinds, TRUSTED))
-        found = [Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=hit.score) for hit in hits]
+        within = all_of(Or((self._within, self._noted)), TRUSTED)
+        found = _neighbours(await self._store.search(self._collection, vector, RENEWABLE, within))
         return [each for each in found if each.item.told_at < moment and each.item.id not in self._gone]
 
     async def same_text(self, hashes: Iterable[str], *, noted: bool = False) -> dict[str, MemoryItem]:
@@ -202,15 +202,13 @@ class Neighbourhood:
         return [MemoryItem.from_payload(point.payload) for point in page.points]
 
     async def _stored(self, fact: Fact, vector: Vector | None, limit: int, within: Filter) -> Sequence[Neighbour]:
-        neighbours: list[Neighbour] = []
+        found: list[Neighbour] = []
         if vector is not None:
-            for hit in await self._store.search(self._collection, vector, limit, within):
-                neighbours.append(Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=hit.score))
+            found += _neighbours(await self._store.search(self._collection, vector, limit, within))
         if vector is None or fact.forget:
             hits = await self._store.keyword_search(self._collection, fact.text, limit, within)
-            for hit in hits or []:
-                neighbours.append(Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=None))
-        return neighbours
+            found += [replace(each, similarity=None) for each in _neighbours(hits or [])]
+        return found
 
     async def _same_slot(self, slots: Slots, vector: Vector | None, within: Filter) -> Sequence[Neighbour]:
         same = all_of(within, eq("subject", slots.subject), eq("attribute", slots.attribute))
@@ -219,6 +217,10 @@ class Neighbourhood:
             Neighbour(item=MemoryItem.from_payload(point.payload), similarity=cosine(vector, point.vector))
             for point in page.points
         ]
+
+
+def _neighbours(hits: Sequence[Hit]) -> list[Neighbour]:
+    return [Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=hit.score) for hit in hits]
 
 
 def cosine(left: Vector | None, right: Vector | None) -> float | None:
@@ -310,8 +312,11 @@ class ChangeSet:
                 hidden = _grown(before.sources, sourced.sources)
                 again = await retellings(self.kernel, before, sourced.vector)
                 self._delete(sourced, decision, before, hides=_grown(hidden, again))
+                if decision.text:
+                    await self._keep(sourced, decision, before)
                 for note in await self.neighbourhood.noted_in(hidden):
-                    if await self._current(note.id) is not None:
+                    of_others = not sourced.fact.language and is_of_others(note.memory, sourced.fact.text)
+                    if not of_others and await self._current(note.id) is not None:
                         self._delete(sourced, decision, note)
                 for row in await summaries_of(self.kernel, [before], before.scope):
                     if (account := await self._current(row.id)) is not None:
@@ -332,6 +337,24 @@ class ChangeSet:
             return kept
         await self._update(sourced, decision, before)
         return True
+
+    async def _keep(self, sourced: SourcedFact, decision: Decision, before: MemoryItem) -> None:
+        """Add what a memory that is deleted told of somebody else, as it was known of them."""
+        embedded = await self._embedded(sourced, decision.text)
+        if embedded.failed:
+            return
+        moment, id = self.kernel.clock.tick(), new_id()
+        after = before.with_(
+            id=id,
+            memory=decision.text,
+            hash=text_hash(decision.text),
+            created_at=moment,
+            updated_at=moment,
+            slots=read_slots(decision.text),
+            version=1,
+            lineage_id=id if self.kernel.config.updates == "supersede" else None,
+        )
+        self._record(self._added(sourced, after, f"rest:{decision.rule}", decision.confidence), embedded.vectors[0])
 
     def has_changed(self, id: str | None) -> bool:
         """Whether this batch has changed or removed the memory."""

@@ -8,7 +8,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -21,12 +21,13 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, never_fail
+from perdure.pipeline.curation.chat import decide_by_bands
 from perdure.pipeline.curation.llm.extraction import Refusal, extract_facts, refused_notes, shown_memories
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import beginning, read_messages
 from perdure.pipeline.curation.rules.extraction.worth import learned
-from perdure.pipeline.curation.rules.reconciliation import decide, renewed
+from perdure.pipeline.curation.rules.reconciliation import decide, renewed, same_matter
 
 _log = logging.getLogger("perdure.curator")
 
@@ -113,7 +114,7 @@ class ReadRequest:
 
     messages: Sequence[Message]
     context: Sequence[Message] = ()
-    """Earlier messages; no facts are extracted from them."""
+    """Earlier messages, oldest first; no facts are extracted from them."""
     read_before: int = 0
     """The first so many of `messages` are only context."""
     now: datetime
@@ -321,6 +322,7 @@ class LLMCurator:
                     max_tokens=self._max_tokens,
                     known=request.answers.scope.given().values(),
                     reference=shown,
+                    context=request.context,
                 )
             except UnreadableAnswer:
                 reading.unreadable = True
@@ -387,3 +389,13 @@ class LLMCurator:
         if not outcome.warnings:
             await llm.good()
         return outcome
+
+
+def by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:
+    """Return the decision, or an UPDATE instead of an ADD by the bands of similarity; links stay."""
+    if decision.event != "ADD" or fact.forget or fact.hedged:
+        return decision
+    kind = type or fact.type
+    stated = replace(fact, text=decision.text or fact.text)
+    banded = decide_by_bands(stated, [each for each in near if each.item.type == kind and not each.beside], same_matter)
+    return replace(banded, links=decision.links) if banded.event == "UPDATE" else decision

@@ -11,12 +11,12 @@ from perdure.backends.markdown.base import FileStore
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change, ErasedPlace, ErasureReport
 from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE, NOTES, MemoryItem, new_id
+from perdure.domain.memory import LIVE, NOTES, VERSION, MemoryItem, new_id
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import AT_A_TIME, derived_from, retellings, scan_episodes, taken_in_by
+from perdure.engine.core.lookup import AT_A_TIME, as_shown, derived_from, retellings, scan_episodes, taken_in_by
 from perdure.engine.core.rows import version_of
 from perdure.engine.graph.erase import GraphErasure, with_status
 from perdure.engine.maintenance.last_events import history_pages
@@ -24,9 +24,10 @@ from perdure.engine.read.search import ReadPath
 from perdure.engine.requests import ForgetRequest, Query
 from perdure.engine.transfer.backup_erasure import erase_from_backups
 from perdure.pipeline.curation.rules.extraction.cleaning import LANGUAGES, language_of
+from perdure.pipeline.curation.rules.extraction.forget_requests import named_in
 from perdure.pipeline.curation.rules.memo import forget_texts
 from perdure.pipeline.retrieval.presets import PLAIN
-from perdure.pipeline.retrieval.words import is_told_of, shares_topic
+from perdure.pipeline.retrieval.words import NEARER, Matter, is_told_of, shares_topic
 
 
 @dataclass(slots=True)
@@ -182,10 +183,15 @@ class Forget:
             messages=True,
             preset=PLAIN,  # each memory is scored by itself, not relative to the others
         )
+        matter = Matter.of(text if language in LANGUAGES else named_in(text), language)
         for earlier in (False, True):
-            for item in await self._all_that_score(replace(query, versions=earlier)):
-                if language in LANGUAGES and not shares_topic(text, item.memory, language):
-                    continue
+            named = await self._all_that_name(matter, request.scope, earlier)
+            near = await self._all_that_score(replace(query, versions=earlier))
+            if language in LANGUAGES:
+                near = [item for item in near if shares_topic(text, item.memory, language)]
+            else:
+                near = await self._of_the_matter(matter, replace(query, versions=earlier), near, named)
+            for item in (*named, *near):
                 if item.id not in found.memories:
                     rows = await self._rows(await self._line(item.id))
                     if not earlier or all(row.payload.get("state") != LIVE for row in rows):
@@ -194,6 +200,52 @@ class Forget:
                     found.reasons[item.id] = "matched"
         if language in LANGUAGES:
             await self._note_translated(found, request.scope, text, language)
+
+    async def _all_that_name(self, matter: Matter, scope: Scope, earlier: bool) -> list[MemoryItem]:
+        """Return the memories and messages that have every topic word, whatever they score."""
+        kernel = self._kernel
+        kinds = Condition("kind", "in", (*(("messages",) if kernel.config.searches_messages else ()), "facts", NOTES))
+        within = all_of(scope_filter(scope), kinds, eq("state", VERSION if earlier else LIVE))
+        asked, limit = " ".join(matter.words.values()), 1000
+        hits = await kernel.store.keyword_search(kernel.collection, asked, limit, within) if asked else []
+        while hits is not None and len(hits) == limit:
+            limit *= 4
+            hits = await kernel.store.keyword_search(kernel.collection, asked, limit, within)
+        rows = await self._rows(within) if hits is None else hits  # a store without an index of words
+        return [as_shown(row.payload) for row in rows if matter.stands_in(str(row.payload.get("memory", "")))]
+
+    async def _of_the_matter(
+        self, matter: Matter, query: Query, near: Sequence[MemoryItem], named: Sequence[MemoryItem]
+    ) -> list[MemoryItem]:
+        """Return of the memories that score enough those that are about the matter, not only about its owner.
+
+        Every memory about Lena is near to "Lena's allergy". Of them those go that have the words of the topic too, or
+        that are nearer to the whole query than to the name alone. Where some memory has all the words, and they are
+        several, one that has not needs a clearly higher score; so does one that has not the owner's name, or another's.
+        """
+        matter = matter.owned(query.text, [item.memory for item in (*near, *named)])
+        high = (1 + (query.threshold or 0.0)) / 2
+        if not matter.owners:
+            precise = bool(named) and len(matter.words) > 1
+            return [item for item in near if not precise or (item.score or 0.0) >= high]
+        about: list[MemoryItem] = []
+        open_ones: list[MemoryItem] = []
+        for item in near:
+            if not matter.is_of_owner(item.memory):
+                if (item.score or 0.0) >= high and matter.names_nobody_else(item.memory):
+                    about.append(item)
+            elif matter.has_topic(item.memory):
+                about.append(item)
+            elif item.similarity is not None:
+                open_ones.append(item)
+        if not open_ones:
+            return about
+        ids = tuple(item.id for item in open_ones)
+        of_these = Or((Condition("id", "in", ids), Condition("version_of", "in", ids)))
+        owner = replace(query, text=matter.owner, threshold=0.0, filters=of_these)
+        alone = {item.id: item.similarity or 0.0 for item in await self._all_that_score(owner)}
+        nearer = [item for item in open_ones if (item.similarity or 0.0) - alone.get(item.id, 0.0) >= NEARER]
+        return [*about, *nearer]
 
     async def _note_translated(self, found: _Found, scope: Scope, query: str, language: str) -> None:
         """Note the English facts of messages that share a word with a query in another language."""

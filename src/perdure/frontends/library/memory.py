@@ -204,7 +204,9 @@ class AsyncMemory(AsyncClosing):
         erase: bool = True,
         dry_run: bool = False,
     ) -> ErasureReport:
-        """Erase one memory, what a query finds in a scope at a score of `threshold`, or a whole scope.
+        """Erase one memory, what a query finds in a scope, or a whole scope.
+
+        A query finds what has all of its words, and what scores at least `threshold` and is about the same matter.
 
         The whole scope goes where neither `id` nor `query` is given; None is refused for both.
         The source messages of a forgotten fact are erased whole, with its versions and history values; the report names

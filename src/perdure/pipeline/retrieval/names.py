@@ -69,6 +69,40 @@ def asked_by_name(question: str) -> list[str]:
     return [word.text for word in _words(question) if not _is_ordinary(word.text)]
 
 
+def owners_in(query: str, texts: Iterable[str]) -> set[str]:
+    """Return the words of a query that say who or whose something is, folded: possessors, and names.
+
+    A query is short, and often begins with the name, or is written without capitals. So a word counts as a name too
+    where one of the texts has it with a capital inside a sentence, and none has it in lower case.
+    """
+    inside: set[str] = set()
+    low: set[str] = set()
+    for text in texts:
+        for word in _words(text):
+            if not word.begins:
+                (inside if word.text[:1].isupper() else low).add(_fold(word.text))
+    found: set[str] = set()
+    for word in _words(query):
+        folded = _fold(word.text)
+        if word.text.lower() in _never() or folded in _never():
+            continue
+        is_name = not word.begins and word.text[:1].isupper() and not word.text.isupper()
+        if word.end > word.at + len(word.text) or (folded not in low and (is_name or folded in inside)):
+            found.add(folded)
+    return found
+
+
+def names_other(text: str, names: Iterable[str]) -> bool:
+    """Whether a text has a name besides the given ones, folded; one that begins it counts if it is no ordinary word."""
+    known = {*names, "user"}
+    return any(
+        _is_capital(word.text, False)
+        and not (word.begins and _is_ordinary(word.text))
+        and _fold(word.text) not in known
+        for word in _words(text)
+    )
+
+
 def named(question: str, names: Iterable[str]) -> set[str]:
     """Return those of the given names that the question contains, in their given form.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
+from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import split_words
+from perdure.pipeline.lexicon import word_set, words
 from perdure.pipeline.retrieval.features import QUESTION_MARKS, SENTENCE_END, read_unit
 from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
@@ -380,6 +383,33 @@ def only_asks(text: str) -> bool:
     """Whether a short text's sentences are questions or too short to say much ("Nice! And then?")."""
     asks = any(mark in text for mark in QUESTION_MARKS) and not statements(text)
     return asks and len(split_words(text)) <= MOST_WORDS
+
+
+SHORT = 12  # words of a message that may say nothing; a longer one has a word of some matter
+_LAUGHS = Pattern(r"(?:b?[ha]{3,}|[he]{4,}|l+o+l+|l+m+f?a+o+|r+o+f+l+|x+d+|h+m+|a+h+|o+h+|u+h+|e+r+m*|u+m+|a+w+|k+)")
+_RIDDLE = Pattern(
+    r"\A[^?]{8,160}\?[^?]{2,160}(?:\b(?:lo+l|lmao|rofl|(?:ha){2,}h?|(?:he){2,})\b|[\U0001f602\U0001f923\U0001f606])\W*\Z",
+    re.IGNORECASE,
+)
+_OF_ONESELF = Pattern(r"\b(?:i|me|my|mine|we|us|our)\b", re.IGNORECASE)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a message has no word of any matter ("thx", "lol ok"), or is a riddle with its answer and a laugh."""
+    said = split_words(text.casefold().replace("’", "'"), joined_by="'")
+    if len(said) <= SHORT and all(_is_small(word) for word in said):
+        return True
+    return _RIDDLE.search(text) is not None and _OF_ONESELF.search(text) is None
+
+
+def _is_small(word: str) -> bool:
+    if _LAUGHS.fullmatch(word):
+        return True
+    small = words("recall_stopwords.txt") | word_set("talk.small")
+    return bool({word, _STRETCHED.sub(r"\1", word), _STRETCHED.sub(r"\1\1", word)} & small)
+
+
+_STRETCHED = Pattern(r"(\w)\1{2,}")  # "yesss", "thxxx"
 
 
 def statements(text: str) -> list[str]:

@@ -1,13 +1,18 @@
-"""Words alone: a score for memories found without an embedder, and topic words of queries in other languages."""
+"""Words alone: a score for memories found without an embedder, what a query to forget names, and other languages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
-from perdure.domain.text.terms import split_words, without_accents
-from perdure.pipeline.lexicon import pairs, words
+from perdure.domain.text.terms import query_words, runs, split_words, stem, without_accents
+from perdure.domain.text.terms import words as stems_of
+from perdure.pipeline.lexicon import pairs, word_set, words
 from perdure.pipeline.retrieval.features import SENTENCE_END, stop_runs
+from perdure.pipeline.retrieval.names import names_other, owners_in
 
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
@@ -75,6 +80,69 @@ def is_told_of(fact: str, query: str, message: str, language: str) -> bool:
     told = set(tokens(fact))
     near, far = (told.intersection(tokens(" ".join(each))) for each in (asked, others))
     return bool(near) or not far
+
+
+# What a query to forget names.
+
+NEARER = 0.08
+"""Least amount by which "Lena's allergy" is nearer in meaning to what tells of the allergy than "Lena" alone is.
+
+On `benchmarks/data/forget/tune.txt` what tells of another matter gains at most .05, what tells of this one .09 and
+more, but for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """What a query names: its topic words by stem, as they are written, and which of them say who or whose it is."""
+
+    words: dict[str, str]
+    owners: frozenset[str]
+
+    @classmethod
+    def of(cls, query: str, language: str) -> Matter:
+        """Return what a query names, its owners unknown yet; `language` is that of its function words."""
+        foreign = pairs("foreign_stopwords.tsv").get(language)
+        stop = stop_runs() | word_set("forget.light") if foreign is None else frozenset(foreign.split())
+        return cls({stem: word for stem, word in query_words(query).items() if word not in stop}, frozenset())
+
+    def owned(self, query: str, texts: Iterable[str]) -> Matter:
+        """Return the same matter with its owners, which are known by how the texts write its words."""
+        found = {stem(run) for word in owners_in(query, texts) for run in runs(word)}
+        return Matter(self.words, frozenset(found & self.words.keys()))
+
+    @property
+    def owner(self) -> str:
+        """Return the words that say who or whose it is."""
+        return " ".join(word for stem, word in self.words.items() if stem in self.owners)
+
+    @property
+    def topic(self) -> dict[str, str]:
+        """Return the words that say what it is, by stem."""
+        return {stem: word for stem, word in self.words.items() if stem not in self.owners}
+
+    def stands_in(self, text: str) -> bool:
+        """Whether a text has every topic word, in a sentence or in two that follow each other."""
+        wanted = self.words.keys()
+        if not wanted or not wanted <= set(stems_of(text)):
+            return False
+        if len(wanted) == 1:
+            return True
+        told = [set(stems_of(sentence)) for sentence in SENTENCE_END.split(text)]
+        return len(told) < 3 or any(wanted <= one | other for one, other in pairwise(told))
+
+    def is_of_owner(self, text: str) -> bool:
+        """Whether a text tells of the owner: it has the name, or a part of it that is not part of another name."""
+        held = self.owners.intersection(stems_of(text))
+        return bool(held) and (held == self.owners or not names_other(text, (self.words[stem] for stem in self.owners)))
+
+    def names_nobody_else(self, text: str) -> bool:
+        """Whether a text has no name but the owner's."""
+        return not names_other(text, (self.words[stem] for stem in self.owners))
+
+    def has_topic(self, text: str) -> bool:
+        """Whether a text has every word of the topic, or one with the same beginning ("allergic" for "allergy")."""
+        stems, held = set(stems_of(text)), set(tokens(text))
+        return all(stem in stems or _held(word, held) > 0 for stem, word in self.topic.items())
 
 
 @cache

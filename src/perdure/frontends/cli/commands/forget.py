@@ -105,7 +105,7 @@ def forget(
         typer.Option("--query", "-q", metavar="TEXT", help="Erase what a search for this finds in the scope."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option("--threshold", metavar="SHARE", help="The least score that --query takes.")
+        float, typer.Option("--threshold", metavar="SHARE", help="The least score of what lacks a word of --query.")
     ] = 0.75,
     everything: Annotated[bool, typer.Option("--all", help="Everything in the scope.")] = False,
     user_id: UserOption = None,

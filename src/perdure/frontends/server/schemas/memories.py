@@ -196,7 +196,7 @@ class ForgetBody(ScopeFields, Strict):
 
     id: str = Field("", description="one memory")
     query: str = Field("", description="what goes; without it and an id, the whole scope", examples=["my old address"])
-    threshold: float = Field(0.75, description="the score from which what a query finds goes")
+    threshold: float = Field(0.75, description="the score from which what lacks a word of the query goes")
     erase: bool = True
     dry_run: bool = False
 

@@ -54,6 +54,10 @@ FACTS_SCHEMA: Final = _strict(
 """The answer that the built-in prompt asks for, for services that take a schema."""
 _LONGEST_SHOWN: Final = 300
 """Characters of a memory that is shown for reference."""
+_CONTEXT_CHARACTERS: Final = 4_000
+"""Characters of the messages before a call that are shown, the last ones."""
+_LONGEST_BEFORE: Final = 600
+"""Characters of one of them."""
 _LEAST_SHARED: Final = 2
 """Words that a sentence shares with a refused fact to be taken for what the fact was made of."""
 
@@ -106,6 +110,7 @@ async def extract_facts(
     max_tokens: int | None = None,
     known: Iterable[str] = (),
     reference: Sequence[str] = (),
+    context: Sequence[Message] = (),
 ) -> Extraction:
     """The facts of a conversation in one call, in JSON mode; no words, no call.
 
@@ -122,25 +127,34 @@ async def extract_facts(
     `reference` are memories that are shown beside the conversation, so that the model knows who and what is meant.
     Their names and numbers count as said. The model may end one of them by a user's words; a prompt of one's own is
     not shown any.
+
+    `context` are messages said before, which are shown so that "she" and "yes" are understood, their last
+    `_CONTEXT_CHARACTERS` characters. Their names and numbers count as said, but no fact is taken by a quote of theirs:
+    it was noted when they were read. A prompt of one's own is not shown them either.
     """
     if not any(message.content.strip() for message in messages):
         return Extraction()
     # What changes from call to call comes last, so that providers can reuse their cache of the long beginning.
     system = prompt or f"{load('extract')}\n\n{circumstances(messages, now, read_before)}"
     shown = () if prompt else reference
-    question = f"{shown_memories(shown)}{transcript(messages)}"
+    before = () if prompt else said_before(context, messages)
+    question = f"{shown_memories(shown)}{_shown_context(before)}{transcript(messages)}"
     form: dict[str, Any] = {"schema": FACTS_SCHEMA} if llm.takes_schema and not prompt else {}
     answer = await llm.generate(
         system, question, temperature=temperature, max_tokens=max_tokens, response_format="json", **form
     )
     found, ended = parse_facts(answer), parse_ends(answer) if shown else []
-    evidence = None if prompt else Evidence(messages, now, known, shown)
+    earlier = [message.content for message in before]
+    names = [message.name for message in before if message.name]
+    evidence = None if prompt else Evidence(messages, now, [*known, *names], [*shown, *earlier])
     spoken = _spoken(messages)
     spoken = tuple(position for position in spoken if position >= read_before) or spoken
     facts: dict[str, Fact] = {}
     refused: list[Refusal] = []
     for each in found:
         taken = _fact(each, spoken, len(messages)) if evidence is None else _proven(each, evidence, spoken)
+        if isinstance(taken, Refusal) and _is_said_in(earlier, each.quote):
+            continue
         if isinstance(taken, Refusal):
             refused.append(taken)
         else:
@@ -155,6 +169,41 @@ def shown_memories(texts: Sequence[str]) -> str:
         return ""
     listed = [{"memory": number, "text": one_line(text)[:_LONGEST_SHOWN]} for number, text in enumerate(texts)]
     return f"Known memories: {json.dumps(listed, ensure_ascii=False)}\n\n"
+
+
+def said_before(context: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
+    """The last earlier messages of people and assistants that are shown, each cut to what is read of it.
+
+    A conversation that is added once more is not its own context: it is asked as it was, and answered from the cache.
+    """
+    again = {(message.role, message.content) for message in messages}
+    shown: list[Message] = []
+    left = _CONTEXT_CHARACTERS
+    for message in reversed(context):
+        text = one_line(message.content)[:_LONGEST_BEFORE]
+        if message.role not in ("user", "assistant") or not text or (message.role, message.content) in again:
+            continue
+        if len(text) > left:
+            break
+        left -= len(text)
+        shown.append(replace(message, content=text))
+    return shown[::-1]
+
+
+def _shown_context(messages: Sequence[Message]) -> str:
+    """Earlier messages as they stand before a conversation: JSON, of which no text can pass for a message of it."""
+    if not messages:
+        return ""
+    listed = [
+        {"role": message.role, **({"name": message.name} if message.name else {}), "text": message.content}
+        for message in messages
+    ]
+    return f"Said before, for reference only: {json.dumps(listed, ensure_ascii=False)}\n\n"
+
+
+def _is_said_in(texts: Sequence[str], quote: str | None) -> bool:
+    """Whether a quote stands in one of the texts."""
+    return bool(quote) and any(holds_quote(squeeze(text), quote or "") for text in texts)
 
 
 def _proven_ends(

@@ -258,6 +258,7 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
         forget=draft.forget,
         language=draft.language,
         hedged=draft.hedged or statements.hedged(draft.text),
+        corrects=draft.corrects,
         rule=draft.rule,
         confidence=draft.confidence,
     )

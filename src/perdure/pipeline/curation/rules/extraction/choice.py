@@ -246,7 +246,10 @@ def _facts_of(each: _Read, told: Utterance, talk: Discourse, judge: Judge) -> li
         return each.drafts
     features = worth.of_fact(text, talk.who, "whole", each.said, each.worth)
     sure = judge(worth.WHOLE, text, each.said.text, features)
-    return [Draft(text, (told.at,), "whole", round(sure, 2))] if sure >= WHOLE else each.drafts
+    if sure < WHOLE:
+        return each.drafts
+    corrects = any(draft.corrects for draft in each.drafts)
+    return [Draft(text, (told.at,), "whole", round(sure, 2), corrects=corrects)]
 
 
 def _topic(sentence: str) -> frozenset[str]:

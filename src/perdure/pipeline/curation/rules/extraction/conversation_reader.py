@@ -178,6 +178,8 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     if language in cleaning.LANGUAGES:
         content, asked = forget_requests.foreign(content, language, talk, at)
         talk.drafts.extend(asked)
+    elif not language:
+        content = coreference.with_heads(content)
     cleaned = cleaning.clean(content, english=not language)
     if language:
         cleaned.text = cleaning.gloss(cleaned.text, language)
@@ -325,6 +327,9 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         telling.read(rest, at, talk)
         if len(talk.drafts) == before:
             talk.drafts.extend(fragments.plain_statement(rest, at, talk))
+        if corrections.corrects(found.text) or AMENDS.match(found.text):
+            for draft in talk.drafts[before:]:
+                draft.corrects = True
 
 
 def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:

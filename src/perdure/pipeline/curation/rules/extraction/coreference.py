@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -306,3 +307,42 @@ def _noun_phrase(words: str) -> str:
     while kept and grammar.bare(kept[-1]) in {"of", "for", "the", "a"}:
         kept.pop()
     return " ".join(kept[:4])
+
+
+# ------------------------------------------------------------------ a possessor without what is possessed
+
+_POSSESSOR = Pattern(r"\b(?P<who>[^\W\d_][\w-]{0,40})['’]s (?=\S)")
+_HEADED = Pattern(r"(?P<head>[a-z][a-z-]*(?: [a-z][a-z-]*){0,2}?) (?:is|was|are|were) (?P<value>[^\s,;.!?]+)")
+_LACKS = Pattern(r"(?P<verb>(?:is|was|are|were)\b)|(?P<value>[$€£+]?\d[^\s,;.!?]*)")
+_JOINED = Pattern(r"(?:,|;|\band\b)[^,;.]*$")
+_REACH = 160  # characters from a possessor to the one that leaves out what it possesses
+
+
+def with_heads(text: str) -> str:
+    """The text with the noun that a later possessor leaves out: "my aunt's birthday is in May, my uncle's is in June".
+
+    Where the verb is left out too, the two values must be of one shape ("... is 555-0134, my uncle's 555-0199").
+    """
+    out, done, head, shape, last = "", 0, "", "", 0
+    for owner in _POSSESSOR.finditer(text):
+        if owner["who"].lower() in word_set("possessors.contracted"):
+            continue
+        lacks, headed = _LACKS.match(text, owner.end()), _HEADED.match(text, owner.end())
+        if lacks is not None and head and owner.end() - last <= _REACH:
+            before = text[max(last, owner.start() - _REACH) : owner.start()]
+            if lacks["verb"] or (_shape(lacks["value"]) == shape and _JOINED.search(before)):
+                out += text[done : owner.end()] + (f"{head} " if lacks["verb"] else f"{head} is ")
+                done, last = owner.end(), owner.end()
+        elif headed is not None and not _is_no_head(headed["head"]):
+            head, shape, last = headed["head"], _shape(headed["value"]), owner.end()
+    return out + text[done:]
+
+
+def _shape(value: str) -> str:
+    """The kind of a value by its characters: digits, signs, letters."""
+    return re.sub(r"[A-Za-z]+", "a", re.sub(r"\d", "0", value))
+
+
+def _is_no_head(words: str) -> bool:
+    others = lexicon.words("adverbs.txt") | lexicon.words("determiners.txt") | lexicon.words("prepositions.txt")
+    return any(word in others or word in grammar.AUXILIARIES for word in words.split())

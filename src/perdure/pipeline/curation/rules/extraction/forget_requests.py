@@ -340,6 +340,13 @@ def find_wish(sentence: str) -> Order | None:
     return None
 
 
+def named_in(query: str) -> str:
+    """What a query to forget names, without what orders it or says that it was told ("forget everything about Ida")."""
+    order = find_order(query, Discourse())
+    what = order.what if order is not None and not order.before else query
+    return forget_target.stripped(what) or query
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request and the sentence around it.

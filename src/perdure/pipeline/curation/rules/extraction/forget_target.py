@@ -8,7 +8,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import coreference, grammar
+from perdure.pipeline.curation.rules.extraction import cleaning, coreference, grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.slots import read as read_slots
 from perdure.pipeline.lexicon import word_set
@@ -179,10 +179,10 @@ def name(what: str, talk: Discourse, at: int, before: str) -> tuple[str, ...] | 
         return _pointed(talk, at, before, "message" in what)
     if len(what) > 200:
         return None
-    stripped = _stripped(what)
-    if not stripped or is_pointer(stripped):
+    bare = stripped(what)
+    if not bare or is_pointer(bare):
         return _pointed(talk, at, before, False)
-    return tuple(_third(_referred(part, before, talk), talk.who) for part in _parts(stripped)) or None
+    return tuple(_third(_referred(part, before, talk), talk.who) for part in _parts(bare)) or None
 
 
 def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, ...] | None:
@@ -191,7 +191,7 @@ def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, .
     if not said and stands_for_matter(before) and len(before.split()) < 9:
         said = before
     if said:
-        return (_third(_stripped(said) or said, talk.who),)
+        return (_third(stripped(said) or said, talk.who),)
     told = [draft for draft in talk.drafts if not draft.forget]
     if not told or (talk.drafts[-1].forget and talk.drafts[-1].sources[-1:] == (at,)):
         return None
@@ -211,7 +211,7 @@ def stands_for_matter(before: str) -> bool:
     return before != "" and (grammar.find_verb(before.split()) < 0 or _NAMES_IT.match(before) is not None)
 
 
-def _stripped(what: str) -> str:
+def stripped(what: str) -> str:
     """The matter without its words of telling, before and after it."""
     what = what.strip(" ,.:;-!")
     for _ in range(_STRIPS):
@@ -228,7 +228,7 @@ def _parts(what: str) -> list[str]:
     """ "my weight and my age": each of what is listed."""
     parts = re.split(r",? (?:and|or|&|plus)(?: also)? (?=(?:my|our|the|his|her|their|what|that)\b)", what)
     clause = grammar.find_verb(what.split()) > 0
-    return [what] if clause else [_stripped(part) for part in parts if part.strip()]
+    return [what] if clause else [stripped(part) for part in parts if part.strip()]
 
 
 _HIM = Pattern(r"\b(?P<who>him|her|them|he|she)(?=$| (?:and|about|with|for|to|is|was|has|had|at|in|on)\b)", re.I)
@@ -339,3 +339,61 @@ def without_matters(drafts: Sequence[Draft], who: str) -> list[Draft]:
 def _is_reason(fact: str) -> bool:
     """ "User doesn't want it hanging about": only says why, and of what is told elsewhere."""
     return reasons().search(fact) is not None and re.search(r"\b(?:it|that|this|them)\b", fact) is not None
+
+
+# ------------------------------------------------------------------ what is told of somebody else in the same memory
+
+_PARTY = (
+    r"(?:User's [a-z][a-z-]*(?: [A-ZÀ-Þ][\w-]+)?(?!'s)|(?!User\b)[A-ZÀ-Þ][\w-]+(?: [A-ZÀ-Þ][\w-]+)?(?!'s))(?=[ ,]|$)"
+)
+_OWNED = rf"(?:{_PARTY}|(?:User's [a-z-]+|[A-ZÀ-Þ][\w-]+)(?: [A-ZÀ-Þ][\w-]+)?'s)"
+_TOGETHER = Pattern(rf"^(?P<members>{_PARTY}(?:, {_PARTY})*,? and {_PARTY}) (?:(?:both|all|each) )?(?P<rest>[a-z].*)$")
+_BESIDE = Pattern(rf"(?:,? (?:and|but|while|whereas)|[,;]) (?={_OWNED} ?)")
+_GAP = Pattern(rf"^(?P<who>{_PARTY}) (?P<told>(?:[$€£+]?\d|[A-ZÀ-Þ]).*)$")
+_ONE = Pattern(rf"^(?P<who>{_OWNED}) (?P<verb>[a-z]+) ")
+_MUTUAL = Pattern(r"\b(?:each other|one another|together|twins?|siblings?|a couple|related|apart)\b", re.I)
+_REFERS = Pattern(r"\b(?:it|its|he|him|his|she|her|they|them|their|there|too|either|neither|that|this|same)\b", re.I)
+
+
+def told_of_others(memory: str, matter: str) -> str:
+    """What a memory tells of somebody besides the person of a matter, "" if nothing can be told apart.
+
+    "User's brother and User's sister both live in Cork" without the brother: "User's sister lives in Cork".
+    """
+    memory = memory.strip(" .")
+    shared = _TOGETHER.match(memory)
+    if shared and not _MUTUAL.search(shared["rest"]):
+        members = re.split(r",? and |, ", shared["members"])
+        kept = [member for member in members if not shares(member, matter)]
+        if not kept or len(kept) == len(members):
+            return ""
+        if len(kept) > 1:
+            return f"{', '.join(kept[:-1])} and {kept[-1]} {shared['rest']}"
+        verb, _, more = shared["rest"].partition(" ")
+        return f"{kept[0]} {grammar.agree(verb)} {more}".strip()
+    parts = _BESIDE.split(memory)
+    is_clause = len(parts) > 1 and grammar.find_verb(parts[0].split()) > 0
+    if not is_clause or not all(re.match(_OWNED, part) for part in parts):
+        return ""
+    first = _ONE.match(parts[0])
+    kept = []
+    for part in parts:
+        who = re.match(_OWNED, part)
+        if who is None or shares(who.group(), matter) or _REFERS.search(part):
+            continue
+        gap = _GAP.match(part)
+        if gap and part is not parts[0]:
+            kept += [f"{gap['who']} {first['verb']} {gap['told']}"] if first and not first["who"].endswith("'s") else []
+        elif grammar.find_verb(part.split()) > 0:
+            kept.append(part)
+    return ", and ".join(kept) if len(kept) < len(parts) else ""
+
+
+def is_of_others(note: str, matter: str) -> bool:
+    """Whether a note beside what goes is plainly about somebody else: it names them, and nothing of the matter."""
+    if cleaning.language_of(note):
+        return False
+    party = read_slots(grammar.to_third(note)).party
+    known = party.kind == "relative" or (party.kind == "named" and not coreference.is_known_word(party.name))
+    own = known and not shares(f"{party.relation} {party.name}", matter)
+    return own and not shares(note, matter) and not _REFERS.search(note)

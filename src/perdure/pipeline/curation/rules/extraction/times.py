@@ -93,9 +93,16 @@ def _moment(match: re.Match[str], anchor: datetime, text: str) -> datetime | Non
             return _midnight(anchor + timedelta(days=shift))
         if groups["n"]:
             return _back(anchor, _count(groups["n"]), groups["unit"].lower())
+        if _holds_now(groups) and not _STARTS.search(text[max(0, match.start() - 20) : match.start()]):
+            return None
         return _relative(groups["which"].lower(), groups["span"].lower(), anchor)
     except (ValueError, OverflowError):
         return None
+
+
+def _holds_now(groups: dict[str, str | None]) -> bool:
+    """Whether a period is the running one: "is off this year" says nothing of when that began."""
+    return (groups["which"] or "").lower() == "this" and (groups["span"] or "").lower() in {"week", "month", "year"}
 
 
 def _year(year: str, text: str, match: re.Match[str]) -> datetime | None:

@@ -12,23 +12,26 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
+from perdure.domain.memory import NOTES
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
+from perdure.pipeline.curation.rules.extraction.forget_target import told_of_others
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, holders_in, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
     LINKED,
     REPLACES,
+    Judged,
     is_detail,
     is_witnessed,
     judge_all,
     judge_reading,
+    judged_beside,
     may_be_known,
     may_retire,
     may_take_place,
-    moody,
     replacement,
 )
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
@@ -313,15 +316,20 @@ def decide(
     if fact.forget or matter is not None:
         matter = matter if matter is not None else fact.text
         found = holders_in(fact.language, matter, neighbours) if fact.language else holders(matter, neighbours)
-        return [
-            Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
-        ]
+        return [_forgotten(matter, memory, sure) for memory, sure in found]
     for memory in neighbours:
         if folded(memory.item.memory) == folded(fact.text):
             return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
     findings = _judged(fact, judge_all(fact, neighbours), judge)
     together = _held_together(fact, neighbours, findings)
     return [together or _weighed(fact, findings)]
+
+
+def _forgotten(matter: str, memory: Neighbour, sure: float) -> Decision:
+    """The deletion of a memory that holds the matter, with what it tells of somebody else as the text that stays."""
+    is_whole = matter.startswith(":") or memory.item.kind == NOTES
+    left = "" if is_whole else told_of_others(memory.item.memory, matter)
+    return Decision(event="DELETE", text=left, target=memory.item.id, rule="forget", confidence=sure)
 
 
 def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJudge | None] | None) -> Sequence[Finding]:
@@ -337,10 +345,6 @@ def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJud
         for place, (each, relation) in enumerate(zip(compared, relations, strict=True))
     }
     return [told.get(each.pair.id, each) for each in findings]
-
-
-Judged = tuple[int, Neighbour, Relation]
-"""How many earlier statements are nearer to a new one than this, it itself, and how the new one stands to it."""
 
 
 def renewed(fact: Fact, earlier: Sequence[Judged]) -> tuple[tuple[str, ...], str | None]:
@@ -361,15 +365,6 @@ def renewed(fact: Fact, earlier: Sequence[Judged]) -> tuple[tuple[str, ...], str
         and not (finding.held or _considered(finding.pair.new) or _loses(finding, fact.text))
     ]
     return links, max(sure, key=odds.__getitem__, default=None)
-
-
-def judged_beside(fact: Fact, earlier: Sequence[Judged]) -> list[Finding]:
-    """How a fact or note stands to each earlier statement, with the learned judgement."""
-    found = judge_reading(moody(read(fact.text), fact), [each for _, each, _ in earlier])
-    return [
-        replace(finding, relation=relation, nearer=place)
-        for finding, (place, _, relation) in zip(found, earlier, strict=True)
-    ]
 
 
 def _plainly(new: str, old: str) -> tuple[str, str]:
@@ -402,7 +397,8 @@ def _weighed(fact: Fact, findings: Sequence[Finding]) -> Decision:
         decision = _carried_out(fact, finding, odds)
         if decision is not None:
             return decision
-    links = tuple(finding.pair.id for finding, odds in weighed if _renews(finding, odds) and not _apart(fact, finding))
+    newer = [finding for finding, odds in weighed if _renews(finding, odds) and not _only_adds(fact, finding)]
+    links = tuple(finding.pair.id for finding in newer if not _apart(fact, finding))
     return Decision(
         event="ADD",
         text=fact.text,
@@ -446,7 +442,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
     cautious = ((_of_one_name(finding) and not odds.touching) or not may_retire(pair)) and not _of_one_slot(finding)
     needed = CAUTIOUS_CHANGE if cautious else SLOT_CHANGE if _of_one_slot(finding) else CHANGE
     likely = _of_one_slot(finding) or pair.near >= (CHANGE_NEAR if odds.touching else APART_NEAR)
-    barred = finding.held or _considered(pair.new) or is_detail(fact.text)
+    barred = finding.held or _considered(pair.new) or is_detail(fact.text) or _only_adds(fact, finding)
     change = odds.change
     if _speaks_alone(pair):
         shaped = _shape(pair)
@@ -473,6 +469,17 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         rule = "same.words" if finding.held else "weighed.same"
         return Decision(event="NONE", target=pair.id, rule=rule, confidence=finding.held or odds.same)
     return None
+
+
+def _only_adds(fact: Fact, finding: Finding) -> bool:
+    """Whether the fact goes on with what its own message has said before, and does not take it back.
+
+    "Got a cargo bike instead of a car. It's bright yellow": who tells two things in one breath means both.
+    """
+    mood = finding.pair.new.mood
+    if not finding.pair.memory.beside or fact.corrects or mood.ended or mood.negated or mood.denied:
+        return False
+    return not (mood.changed and _of_one_slot(finding))
 
 
 def _is_vetoed(finding: Finding) -> bool:

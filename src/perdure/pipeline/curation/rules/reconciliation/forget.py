@@ -255,9 +255,22 @@ def _of_datum(
             continue
         called = of_same(wanted[1], old) and bool(_held(old) & kinds)
         alone = not rest and (called or named.known_by_value(wanted[1], old))
-        if alone or (rest and _together(rest, noun, memory, old, memories)):
+        others = [each for each in memories if not _tells_whole(named, kinds, each)]
+        if alone or (rest and not _of_another(wanted[1], old) and _together(rest, noun, memory, old, others)):
             meant[memory.item.id] = (memory, 0.9)
     return list(meant.values())
+
+
+def _of_another(matter: Reading, memory: Reading) -> bool:
+    """Whether both are about a relative, or both about somebody by name, and not about the same one."""
+    kind = matter.party.kind
+    return kind in ("relative", "named") and memory.party.kind == kind and not of_same(matter, memory)
+
+
+def _tells_whole(named: Datum, kinds: frozenset[str], told: tuple[Neighbour, Reading]) -> bool:
+    """Whether a memory tells such a datum by itself ("the gate code is 4411"): it says nothing of another's value."""
+    memory, old = told
+    return named.told_in(memory.item.memory) and bool(kinds & _held(old))
 
 
 def _together(

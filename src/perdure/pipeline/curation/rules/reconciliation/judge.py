@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from perdure.domain.fact import Fact, Neighbour
+from perdure.domain.fact import Fact, Neighbour, Relation
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
@@ -232,7 +232,7 @@ def signs(finding: Finding) -> dict[str, float]:
 
 def replacement(finding: Finding) -> float:
     """The probability that the fact replaces the memory; 0 without a judgement, and for what its own message says."""
-    if finding.relation is None or finding.pair.memory.of_same_message:
+    if finding.relation is None or finding.pair.memory.beside:
         return 0.0
     weights = _replacing()
     score = weights["="] + sum(weights[name] * value for name, value in signs(finding).items())
@@ -250,6 +250,19 @@ def may_take_place(finding: Finding) -> bool:
         return False
     named = (names_told(new) & names_told(old)) - {USER}
     return bool(named) or share_matter(new, old, any_word=True) or is_witnessed(finding)
+
+
+Judged = tuple[int, Neighbour, Relation]
+"""How many earlier statements are nearer to a new one than this, it itself, and how the new one stands to it."""
+
+
+def judged_beside(fact: Fact, earlier: Sequence[Judged]) -> list[Finding]:
+    """How a fact or note stands to each earlier statement, with the learned judgement."""
+    found = judge_reading(moody(read(fact.text), fact), [each for _, each, _ in earlier])
+    return [
+        replace(finding, relation=relation, nearer=place)
+        for finding, (place, _, relation) in zip(found, earlier, strict=True)
+    ]
 
 
 @cache

@@ -90,6 +90,22 @@ def is_cued(text: str) -> bool:
     )
 
 
+_PARTS = Pattern(r"[,;:.!?] | -+ ")
+
+
+def corrects(text: str) -> bool:
+    """Whether a sentence, or a part of it, opens with words that take back what was said ("no wait", "I mean")."""
+    return any(is_cued(part) or _MEANT.match(part) for part in _PARTS.split(text.strip()))
+
+
+_MEANT = Pattern(
+    r"(?:no|nope|oh|well|or|and|but)?,? ?(?:i mean\b(?! (?:it|that|what|this|seriously|business|come on)\b)|"
+    r"or rather\b|i (?:got|had) (?:it|that) wrong|that(?: was|'s| is) wrong|not true|forget (?:that|what i said)|"
+    r"let me correct|i misspoke|i was wrong|my bad|apologies)",
+    re.I,
+)
+
+
 def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     """ "it's leila not layla": the right word for the wrong one, wherever the last facts have it."""
     body = _CUE.sub("", sentence, count=1) if _CUE.match(sentence) else sentence
@@ -169,4 +185,5 @@ def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
         False,
         draft.procedural,
         draft.episodic,
+        corrects=True,
     )

@@ -21,6 +21,8 @@ class Draft:
     episodic: bool = False
     language: str = ""
     """Of a request to forget whose matter is in the user's words, not in English."""
+    corrects: bool = False
+    """Its sentence expressly takes back what was said before it."""
 
 
 @dataclass(slots=True)
