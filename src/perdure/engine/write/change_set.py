@@ -548,7 +548,11 @@ class ChangeSet:
         """Remove the links that this batch has set to a memory that it now changes."""
         self._retold.add(id)
         for place, change in enumerate(self.changes):
-            if change.after is not None and id in change.after.older and id not in _older(change.before):
+            if (
+                change.after is not None
+                and id in change.after.older
+                and id not in (change.before.older if change.before else ())
+            ):
                 left = tuple(each for each in change.after.older if each != id)
                 after = change.after.with_(older=left)
                 self.changes[place] = replace(change, after=after)
@@ -592,10 +596,6 @@ def told_at(fact: Fact, moments: Sequence[datetime], fallback: datetime) -> str:
     """Return when a fact was said: the time of the last of its source messages."""
     own = [moments[position] for position in fact.sources if position < len(moments)]
     return iso(max(own) if own else fallback)
-
-
-def _older(item: MemoryItem | None) -> tuple[str, ...]:
-    return item.older if item is not None else ()
 
 
 def _grown(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
