@@ -167,6 +167,7 @@ GRETE = (
         ("Mina's wrist", GRETE[4:5]),
         ("my sister's wrist", GRETE[4:5]),
         ("Mina's wedding", ()),
+        ("Mina's son", ()),
         ("repairing the boiler", GRETE[5:7]),
         ("the boiler pump", GRETE[6:7]),
         ("the thing", ()),

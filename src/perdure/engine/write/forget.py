@@ -27,7 +27,7 @@ from perdure.pipeline.curation.rules.extraction.cleaning import LANGUAGES, langu
 from perdure.pipeline.curation.rules.extraction.forget_requests import named_in
 from perdure.pipeline.curation.rules.memo import forget_texts
 from perdure.pipeline.retrieval.presets import PLAIN
-from perdure.pipeline.retrieval.words import NEARER, Matter, is_told_of, shares_topic
+from perdure.pipeline.retrieval.words import NEARER, Matter, has_possessor, is_told_of, shares_topic
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ class Forget:
         facts that were read out of a sentence which does.
         """
         text = request.query or ""
-        language = language_of(text)
+        language = "" if has_possessor(text) else language_of(text)  # "Linus's son" is not the French "son"
         query = Query(
             text=text,
             scope=request.scope,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +47,14 @@ def _foreign_only() -> frozenset[str]:
     return frozenset().union(*map(_foreign_stopwords, pairs("foreign_stopwords.tsv"))) - english
 
 
+_POSSESSOR = Pattern(r"\w['’]s\b", re.IGNORECASE)
+
+
+def has_possessor(text: str) -> bool:
+    """Whether a text has an English possessor ("Linus's"), which shows its language whatever its other words are."""
+    return _POSSESSOR.search(text) is not None
+
+
 def shares_topic(query: str, text: str, language: str) -> bool:
     """Whether a text has a topic word of a query in another language than English (es, pt, it, fr or de).
 
@@ -53,7 +62,8 @@ def shares_topic(query: str, text: str, language: str) -> bool:
     """
     stop = _foreign_stopwords(language)
     held = set(tokens(text))
-    return any(_held(token, held) > 0 for token in tokens(query) if token not in stop)
+    asked = (token for token in tokens(query) if token not in stop and (len(token) > 1 or not token.isascii()))
+    return any(_held(token, held) > 0 for token in asked)
 
 
 def topic_words(text: str, language: str) -> tuple[str, ...]:
