@@ -548,14 +548,10 @@ class ChangeSet:
         """Remove the links that this batch has set to a memory that it now changes."""
         self._retold.add(id)
         for place, change in enumerate(self.changes):
-            if (
-                change.after is not None
-                and id in change.after.older
-                and id not in (change.before.older if change.before else ())
-            ):
-                left = tuple(each for each in change.after.older if each != id)
-                after = change.after.with_(older=left)
-                self.changes[place] = replace(change, after=after)
+            after, before = change.after, change.before
+            if after is not None and id in after.older and (before is None or id not in before.older):
+                left = tuple(each for each in after.older if each != id)
+                self.changes[place] = replace(change, after=after.with_(older=left))
                 if after.id in self._written:
                     self._written[after.id] = self._written[after.id].with_(older=left)
 
