@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from perdure.backends.embedders.minilm import MiniLMEmbedder
 from perdure.domain.clock import iso
 from perdure.domain.errors import EmbeddingError
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
@@ -135,6 +136,19 @@ def test_what_its_own_message_says_is_not_replaced_by_likelihood_alone() -> None
     assert [each.event for each in judged(Told(REPLACES), fact, [replace(memory, beside=True)])] == ["ADD"]
 
 
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User split up with Sam", "User's boyfriend Sam is allergic to nuts"),
+        ("Ben left the company", "User's colleague Ben is allergic to bees"),
+        ("User fell out with dave", "User's mate dave is diabetic"),
+    ],
+)
+def test_what_somebody_is_outlives_that_they_left(fact: str, memory: str) -> None:
+    (decision,) = judged(Told(REPLACES), Fact(text=fact), [near(memory)])
+    assert (decision.event, decision.links) == ("ADD", ())
+
+
 def test_rules_go_on_without_a_judge_that_cannot_be_loaded(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> PairJudge | None:
         raise EmbeddingError("minilm: the weights are damaged")
@@ -164,6 +178,13 @@ def test_the_judge_is_not_asked_about_other_languages_nor_without_doubt(features
     assert judge.asked == []
 
 
+@pytest.fixture
+def replacing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge of minilm says of everything that it replaces what was said before."""
+    monkeypatch.setattr(MiniLMEmbedder, "judge", lambda _: Told(REPLACES))
+
+
+@pytest.mark.usefixtures("replacing")
 def test_a_fact_in_the_place_of_a_note(open_memory: Open) -> None:
     memory = open_memory(embedder={"provider": "minilm"})
     memory.add_facts(["User's boiler is from Vaillant"], **ANA)
@@ -185,6 +206,7 @@ def test_a_fact_in_the_place_of_a_note(open_memory: Open) -> None:
     assert (restored.id, restored.memory) == (note.id, note.memory)
 
 
+@pytest.mark.usefixtures("replacing")
 def test_a_note_in_whose_place_a_fact_stands_is_forgotten_with_it(open_memory: Open) -> None:
     memory = open_memory(embedder={"provider": "minilm"})
     memory.add("restic -> nas-kellar, nightly 02:15", **ANA)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.domain.message import Message
 from perdure.pipeline.prompting.context_block import quote, render
 from perdure.pipeline.prompting.quoting import estimate_tokens, strip_injected
-from perdure.pipeline.retrieval.rescoring import adds_to, newer_first, said_once
+from perdure.pipeline.retrieval.rescoring import adds_to, newer_first, said_once, topics
 from perdure.pipeline.retrieval.rewrite import is_self_contained, key_terms, with_history
 from perdure.pipeline.retrieval.words import word_score
 from tests.domain.test_nouns import item
@@ -154,6 +154,15 @@ def test_a_fact_that_comes_before_its_message_has_its_score_and_repeats_score_no
         (fact.memory, 0.9), (said.memory, 0.9), (other.memory, 0.5), (note.memory, 0.5),
     ]  # fmt: skip
     assert found[0].explanation == {"score": 0.9}
+
+
+def test_a_message_that_asks_what_is_asked_again_comes_last() -> None:
+    asks = item(memory="where did i work before bath? my cv needs a polish", score=0.9, kind="messages")
+    asks = asks.with_(sources=(asks.id,))
+    fact = item(memory="User works at a pottery", score=0.5, kind="facts")
+    work, resume = topics("where do i work?"), topics("what needs a polish?")
+    assert [each.id for each in said_once([asks, fact], about=work)] == [fact.id, asks.id]
+    assert [each.id for each in said_once([asks, fact], about=resume)] == [asks.id, fact.id]
 
 
 def test_a_message_that_only_asks_is_left_out_of_a_prompt() -> None:

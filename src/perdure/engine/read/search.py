@@ -405,8 +405,11 @@ class ReadPath(Lookup):
             ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
             if self._by_words:
                 ended = [as_shown(point.payload) for point in found.past]
-                named = topics(text) if len(split_words(text)) <= BARE else asking.marks
-                ordered = said_once(ordered, items, ended, asked=named, of_now=asking.of_now, in_prompt=query.trusted)
+                about = topics(text)
+                named = about if len(split_words(text)) <= BARE else asking.marks
+                ordered = said_once(
+                    ordered, items, ended, about=about, asked=named, of_now=asking.of_now, in_prompt=query.trusted
+                )
             results = ordered[: query.limit]
             coverage = found.coverage([item for item in results if not (item.is_said and only_asks(item.memory))])
             results = await self._with_related(query, text, results, await reaching, warnings)

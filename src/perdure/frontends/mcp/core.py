@@ -34,8 +34,8 @@ class ForgetArguments(Arguments):
     """Arguments of forget."""
 
     id: str | None = Field(None, description="from recall")
-    query: str | None = Field(None, description="instead of id: all that closely match")
-    confirm: str | None = Field(None, description="handle from the first answer")
+    query: str | None = Field(None, description="or all that closely match")
+    confirm: str | None = Field(None, description="from the first answer")
 
 
 class Place(ToolAnswer):
@@ -278,7 +278,7 @@ async def correct(call: ToolCall, given: CorrectArguments) -> Corrected:
 class UndoArguments(Arguments):
     """Arguments of undo."""
 
-    event_id: str = Field(description="from a write's answer, or from history")
+    event_id: str = Field(description="from a write or history")
 
 
 async def undo(call: ToolCall, given: UndoArguments) -> Changes:
@@ -290,7 +290,7 @@ class HistoryArguments(Arguments):
     """Arguments of history."""
 
     id: str | None = Field(None, description="from recall")
-    about: str | None = Field(None, description="instead of id: a question")
+    about: str | None = Field(None, description="or a question")
 
 
 class History(ToolAnswer):
@@ -322,7 +322,7 @@ class ContextArguments(Arguments):
 
     query: Query
     max_tokens: Budget = 800
-    order: Literal["score", "time"] = "score"
+    order: Literal["score", "time"] = Field("score", description="time: oldest first")
 
 
 class ContextBlock(ToolAnswer):
@@ -340,9 +340,8 @@ RECALL = Tool(
     name="recall",
     title="Recall memories",
     description=(
-        "Search what is remembered about the user and earlier work. Call it before you answer from assumption or ask "
-        "for what may have been told before. `valid_to` marks what no longer holds; low `coverage` means it is not "
-        "known."
+        "Search what is remembered about the user and earlier work. Call it before you assume or ask again. `valid_to` "
+        "marks what no longer holds; low `coverage`: it is not known."
     ),
     arguments=RecallArguments,
     answer=Recalled,
@@ -354,7 +353,7 @@ REMEMBER = Tool(
     title="Remember facts",
     description=(
         "Store lasting facts: preferences, decisions, people, dates, corrections. Known facts are not stored twice, "
-        "and a changed one replaces the old. Never store secrets."
+        "a changed one replaces the old. Never secrets."
     ),
     arguments=RememberArguments,
     answer=Changes,

@@ -249,7 +249,6 @@ def _place(item: MemoryItem, ordered: Sequence[MemoryItem], older: Mapping[str, 
 
 USER = "user"  # the subject of what is about the user, as it stands in slots
 
-
 # --- Messages beside what was read out of them
 
 SAYS_WHOLE = 0.9
@@ -295,6 +294,7 @@ def said_once(
     beside: Sequence[MemoryItem] = (),
     ended: Sequence[MemoryItem] = (),
     *,
+    about: frozenset[str] = frozenset(),
     asked: frozenset[str] = frozenset(),
     of_now: bool = True,
     in_prompt: bool = False,
@@ -303,11 +303,10 @@ def said_once(
 
     The best of these takes the message's place, with its score if that is higher, if it answers about as well. A
     message that says more stands behind a fact of it that answers about as well, and before all else that was read out
-    of it: its words are there already. At the end come messages that only ask (they resemble the next question most,
-    and answer none) or of which something no longer holds. `beside` are memories that are no results, `ended` those
-    that no longer hold. Messages that would come last are left out `in_prompt`: no model can tell what is out of date.
-    A message of which nothing holds any more is a result only if the question is not `of_now`, or asks for something by
-    a name (`asked`, as stems) that it alone has.
+    of it. At the end come messages that only ask, or ask of what the question is `about` (topic words, as stems): they
+    resemble the next question most, and answer none. So do those of which something no longer holds; if nothing does,
+    because of what was said later, only where the question is not `of_now` or asks for a name (`asked`, as stems) that
+    they alone have. `beside` are no results, `ended` no longer hold. What comes last is left out `in_prompt`.
     """
     results = {item.id for item in items}
     read_out = _read_out([*items, *(item for item in (*beside, *ended) if item.id not in results)])
@@ -319,7 +318,7 @@ def said_once(
         if item.id in ordered or item.id in repeats:
             continue
         of_it = read_out.get(item.id, []) if item.is_said else []
-        if item.is_said and not of_it and only_asks(item.memory):
+        if item.is_said and (asks_of(item.memory, about) or (not of_it and only_asks(item.memory))):
             last[item.id] = item
             continue
         standing = [each for each in of_it if each.id not in past and not _is_superseded(item, each)]
@@ -331,7 +330,11 @@ def said_once(
         ]
         if not of_it:
             ordered[item.id] = item
-        elif not standing and (not of_now or _alone_has(item, of_it, asked)):
+        elif (
+            not standing
+            and any(len(each.sources) > 1 for each in of_it)
+            and (not of_now or _alone_has(item, of_it, asked))
+        ):
             ordered.update((each.id, _in_place_of(item, each)) for each in good[:1] if each.id not in ordered)
             last.update((each.id, each) for each in (*of_it, item) if each.id not in past)
         elif standing and not says_whole(standing, item):
@@ -362,9 +365,10 @@ def said_once(
 
 
 def _alone_has(message: MemoryItem, read_out: Iterable[MemoryItem], asked: frozenset[str]) -> bool:
-    """Whether a message has all that is asked for by name, and what was read out of it has not."""
-    told = frozenset[str]().union(*(topics(item.memory) for item in read_out))
-    return bool(asked) and asked <= topics(message.memory) and not asked <= told
+    """Whether a message has all that is asked for by name, and nothing that was read out of it has."""
+    return (
+        bool(asked) and asked <= topics(message.memory) and not any(asked <= topics(each.memory) for each in read_out)
+    )
 
 
 def _in_place_of(message: MemoryItem, fact: MemoryItem) -> MemoryItem:
@@ -410,6 +414,14 @@ def _is_small(word: str) -> bool:
 
 
 _STRETCHED = Pattern(r"(\w)\1{2,}")  # "yesss", "thxxx"
+
+
+def asks_of(text: str, about: frozenset[str]) -> bool:
+    """Whether a text asks of a matter and tells nothing of it ("Where did I work before? My CV needs a polish")."""
+    sentences = [sentence.strip() for sentence in SENTENCE_END.split(text)]
+    asking = [each for each in sentences if each.endswith(QUESTION_MARKS) and len(split_words(each)) <= MOST_WORDS]
+    told = " ".join(each for each in sentences if each not in asking)
+    return bool(asking and topics(" ".join(asking)) & about) and not topics(told) & about
 
 
 def statements(text: str) -> list[str]:

@@ -32,6 +32,7 @@ from perdure.pipeline.curation.rules.reconciliation.judge import (
     may_be_known,
     may_retire,
     may_take_place,
+    outlives,
     replacement,
 )
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
@@ -443,6 +444,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
     needed = CAUTIOUS_CHANGE if cautious else SLOT_CHANGE if _of_one_slot(finding) else CHANGE
     likely = _of_one_slot(finding) or pair.near >= (CHANGE_NEAR if odds.touching else APART_NEAR)
     barred = finding.held or _considered(pair.new) or is_detail(fact.text) or _only_adds(fact, finding)
+    barred = bool(barred) or outlives(pair)
     change = odds.change
     if _speaks_alone(pair):
         shaped = _shape(pair)
@@ -498,7 +500,7 @@ def _renews(finding: Finding, odds: Weighed) -> bool:
     new, old = finding.pair.new, finding.pair.old
     if replacement(finding) >= LINKED and not finding.apart and share_matter(new, old):
         return True
-    if odds.change < LINK or not texts_same_attribute(new.text, old.text):
+    if odds.change < LINK or outlives(finding.pair) or not texts_same_attribute(new.text, old.text):
         return False
     return _changes(finding) or (not finding.apart and one_attribute(new, old))
 

@@ -28,10 +28,12 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
 )
 from perdure.pipeline.curation.rules.reconciliation.structure import (
     different_things,
+    ends_job,
     led_apart,
     of_other_kinds,
     one_matter,
     share_matter,
+    signs_of,
     subjects_meet,
     tells_change,
     told_by_sign,
@@ -39,7 +41,7 @@ from perdure.pipeline.curation.rules.reconciliation.structure import (
     two_occasions,
 )
 from perdure.pipeline.curation.rules.slots import USER, Party, Reading, comparable, fits, read
-from perdure.pipeline.curation.rules.slots.scan import concept_of
+from perdure.pipeline.curation.rules.slots.scan import concept_of, relations
 from perdure.pipeline.lexicon import pairs as table
 
 _CLAUSE = Pattern(
@@ -171,6 +173,22 @@ def _of_another(pair: Pair) -> bool:
     return not named & everything(old) and not set(old.party.name.split()) & everything(new)
 
 
+def outlives(pair: Pair) -> bool:
+    """Whether somebody is gone, and the memory says what they are, which that does not end.
+
+    "Split up with Sam" is no word on "boyfriend Sam is allergic to nuts"; "lives with Sam" is about the user.
+    """
+    new, old = pair.new, pair.old
+    is_gone = new.mood.ended or new.mood.denied or signs_of(new)["sign_end"] > 0
+    is_person = old.party.kind in ("relative", "named") or any((concept,) in relations() for concept in old.topic)
+    with_user = old.party.kind != "user" and USER in old.concepts
+    if not (is_gone and is_person) or with_user or ends_job(new, old):
+        return False
+    whose = {*old.topic, *old.party.name.split(), concept_of(old.party.relation)} | names_told(old)
+    matter = everything(old) - whose
+    return bool(matter) and not matter & everything(new)
+
+
 def may_be_known(pair: Pair) -> bool:
     """Whether weighing may find that the memory holds the fact: it brings no name, no value, and little else."""
     new, old = pair.new, pair.old
@@ -232,7 +250,7 @@ def signs(finding: Finding) -> dict[str, float]:
 
 def replacement(finding: Finding) -> float:
     """The probability that the fact replaces the memory; 0 without a judgement, and for what its own message says."""
-    if finding.relation is None or finding.pair.memory.beside:
+    if finding.relation is None or finding.pair.memory.beside or outlives(finding.pair):
         return 0.0
     weights = _replacing()
     score = weights["="] + sum(weights[name] * value for name, value in signs(finding).items())
@@ -248,7 +266,7 @@ def may_take_place(finding: Finding) -> bool:
     new, old = finding.pair.new, finding.pair.old
     if not tells_change(new) or led_apart(new, old) or of_other_kinds(new, old):
         return False
-    named = (names_told(new) & names_told(old)) - {USER}
+    named = (names_told(new) & names_told(old)) - {USER} if old.party.kind == "user" else ()
     return bool(named) or share_matter(new, old, any_word=True) or is_witnessed(finding)
 
 

@@ -110,8 +110,8 @@ _ALSO = Pattern(r"\b(?:also|as well|additionally|in addition|besides|still|never
 _NO_OTHER = frozenset({"final", "current", "present", "new", "total", "actual", "latest", "updat", "overall", "whole"})
 """Words before a thing's name that tell no other thing."""
 _OUT_OF_WORK = Pattern(
-    r"\b(?:(?:got|was|were|been) (?:just )?(?:fired|sacked|laid off|made redundant)|lost (?:his|her|their) job|"
-    r"is (?:now )?(?:unemployed|jobless))\b(?! up\b)(?!.*\b(?:from|at|as)\b)",
+    r"\b(?:(?:got|was|were|been) (?:just )?(?:fired|sacked|laid off|made redundant)|"
+    r"(?:lost|quit|left) (?:his|her|their) job|is (?:now )?(?:unemployed|jobless))\b(?! up\b)(?!.*\b(?:from|at|as)\b)",
     re.IGNORECASE,
 )
 """The end of a job that is not named: "fired from the pub" is no word on the day job."""
