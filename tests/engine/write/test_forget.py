@@ -380,3 +380,21 @@ def test_a_variable_that_was_never_set_erases_nobody(quick: Memory, nothing: dic
     with pytest.raises(InvalidInputError, match="names nothing: leave it out to forget the whole scope"):
         quick.forget(**nothing, **ANA)  # type: ignore[arg-type]  # that is what is tried
     assert len(quick.get_all(**ANA).results) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "goes", "stays"),
+    [
+        ("mr business", "User's cat Mr Business is on a renal diet", "User's new job is busy, mr jones says"),
+        ("universe", "User reads about the universe", "User studies at the university of leeds"),
+        ("allergies", "User has an allergy to bees", "User lives in Faro"),
+        ("walking", "User walks to work on Mondays", "User lives in Faro"),
+    ],
+)
+def test_a_query_takes_a_word_in_any_number_or_tense_and_no_other_word(
+    quick: Memory, query: str, goes: str, stays: str
+) -> None:
+    for text in (goes, stays):
+        quick.add(text, infer=False, **ANA)
+    quick.forget(query=query, **ANA)
+    assert [item.memory for item in quick.get_all(**ANA).results] == [stays]

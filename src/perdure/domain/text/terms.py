@@ -50,6 +50,14 @@ def stem(word: str) -> str:
     return _tidy(word)
 
 
+def uninflected(word: str) -> str:
+    """Return a lower-case word without endings of number and tense alone: a stem takes "business" for "busy"."""
+    if len(word) <= 2 or len(word) > _MAX or not word.isascii():
+        return word
+    word = _past(_plural(word))
+    return word[:-1] + "i" if word.endswith("y") and _has_vowel(word[:-1]) else word
+
+
 def _is_consonant(word: str, place: int) -> bool:
     letter = word[place]
     if letter == "y":

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
-from perdure.domain.text.terms import query_words, runs, split_words, stem, without_accents
+from perdure.domain.text.terms import query_words, runs, split_words, stem, uninflected, without_accents
 from perdure.domain.text.terms import words as stems_of
 from perdure.pipeline.lexicon import pairs, word_set, words
 from perdure.pipeline.retrieval.features import SENTENCE_END, stop_runs
@@ -135,6 +135,9 @@ class Matter:
         wanted = self.words.keys()
         if not wanted or not wanted <= set(stems_of(text)):
             return False
+        held = {uninflected(run) for run in runs(text)}
+        if any(word.isascii() and uninflected(word) not in held for word in self.words.values()):
+            return False  # "university" is no "universe", whose stem is the same
         if len(wanted) == 1:
             return True
         told = [set(stems_of(sentence)) for sentence in SENTENCE_END.split(text)]
