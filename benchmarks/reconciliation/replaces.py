@@ -2,6 +2,9 @@
 
     python replaces.py OUT.tsv DIALOGUES.jsonl... [--check DIALOGUES.jsonl...]
 
+The curator's own weights were written from ../data/talk/held.jsonl and ../data/talk/train3.jsonl, with the judge that
+was fitted to train.jsonl and train2.jsonl.
+
 Every dialogue is told to a memory by `add`, message by message, and what the curator weighs is taken down as it does:
 the learned judgement of a fact beside the nearest facts and notes, how near they are, and what their words say
 (`judge.signs`). A pair counts as a replacement if the message makes a labelled fact out of date that the older

@@ -148,6 +148,11 @@ WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyzäöüéñçşß我住в", m
 MESSAGE = st.lists(WORDS | st.integers(0, 10**6).map(str), min_size=1, max_size=30)
 
 
+def test_the_beginning_of_a_number_in_groups_is_said() -> None:
+    assert said("1 100 100").missing("User 1 100") == []
+    assert said("1 100 100").missing("User 2 100") == ["2 100"]
+
+
 @given(MESSAGE, st.data())
 def test_no_fact_of_a_messages_own_words_is_refused(message: list[str], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(message) - 1))

@@ -335,7 +335,8 @@ class Evidence:
             if not self._is_clock(found[1], found[2]):
                 missing.append(found[0])
         text = _CLOCK.sub(" ", text)
-        missing += [found for found in _APART.findall(text) if _bare(re.sub(r"\D", "", found)) not in self._said]
+        apart = (found for found in _APART.findall(text) if found not in self._folded)  # "1 100" of "1 100 100"
+        missing += [found for found in apart if _bare(re.sub(r"\D", "", found)) not in self._said]
         pieces = list(_PIECE.finditer(_APART.sub(" ", text)))
         for place, piece in enumerate(pieces):
             if piece["number"] and not self._is_number_said(pieces, place):
