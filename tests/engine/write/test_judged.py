@@ -149,6 +149,16 @@ def test_what_somebody_is_outlives_that_they_left(fact: str, memory: str) -> Non
     assert (decision.event, decision.links) == ("ADD", ())
 
 
+def test_a_fault_of_the_comparison_costs_a_link_and_no_fact(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Told):
+        def relations(self, pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+            raise ZeroDivisionError
+
+    note = Fact(text="we're level five now", kind="notes")
+    assert renewed(Broken(), note, [near("the party is level 3")]) == Renewed()
+    assert "a fault in perdure" in caplog.text
+
+
 def test_rules_go_on_without_a_judge_that_cannot_be_loaded(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> PairJudge | None:
         raise EmbeddingError("minilm: the weights are damaged")

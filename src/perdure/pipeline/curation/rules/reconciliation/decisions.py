@@ -443,8 +443,8 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
     cautious = ((_of_one_name(finding) and not odds.touching) or not may_retire(pair)) and not _of_one_slot(finding)
     needed = CAUTIOUS_CHANGE if cautious else SLOT_CHANGE if _of_one_slot(finding) else CHANGE
     likely = _of_one_slot(finding) or pair.near >= (CHANGE_NEAR if odds.touching else APART_NEAR)
-    barred = finding.held or _considered(pair.new) or is_detail(fact.text) or _only_adds(fact, finding)
-    barred = bool(barred) or outlives(pair)
+    barred = finding.held > 0 or _considered(pair.new) or is_detail(fact.text)
+    barred = barred or _only_adds(fact, finding) or outlives(pair)
     change = odds.change
     if _speaks_alone(pair):
         shaped = _shape(pair)
