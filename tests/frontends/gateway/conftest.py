@@ -24,19 +24,15 @@ PATIENT = 20.0
 
 CLIENTS = {"aiohttp": AiohttpClient, "httpcore": HttpcoreClient}
 OVER_BOTH = {
-    "test_chat",
     "test_failures",
     "test_given_up",
-    "test_openai_client",
     "test_passing",
     "test_streaming",
     "hostile.test_broken_framing",
     "hostile.test_header_bytes",
     "hostile.test_wire",
-    "responses.test_native",
-    "responses.test_translated",
 }
-"""The modules whose tests go over each client of a model's server; the others take the one that is installed."""
+"""The modules of what a client of a model's server does, which go over each; the others take the one installed."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
