@@ -131,26 +131,20 @@ def _of_dialogue(
     at_gold = {next(iter(each.says)): n for n, each in enumerate(statements) if each.kind == "gold"}
     replaced: dict[int, int] = {}
     gone_at: dict[int, int] = {}
-    ended: dict[int, set[int]] = {}
-    """Facts that a message ends without another in their place."""
     for number, tags in enumerate(retires):
         for tag in tags:
             olds = [place for place, (at, fact) in enumerate(gold) if fact.get("tag") == tag and at <= number]
             news = [place for place, (at, _) in enumerate(gold) if at == number and place not in olds]
             if olds:
                 gone_at[olds[-1]] = number
-            if olds and not news:
-                ended.setdefault(number, set()).add(olds[-1])
             if olds and news:
                 near = [float(vectors[at_gold[place]] @ vectors[at_gold[olds[-1]]]) for place in news]
                 replaced[olds[-1]] = news[int(np.argmax(near))]
-    alone = Counter(each.message for each in statements if each.kind == "raw")
     for n, new in enumerate(statements):
-        ends = ended.get(new.message, set()) if new.kind == "raw" and alone[new.message] == 1 else set()
         before = [m for m, old in enumerate(statements[:n]) if old.message < new.message]
         for m in before:
             old = statements[m]
-            if any(place in ends or replaced.get(place) in new.says for place in old.says):
+            if any(replaced.get(place) in new.says for place in old.says):
                 yield Row("R", new.text, old.text, WEIGHTS[new.kind] * WEIGHTS[old.kind], name)
         standing = [
             m

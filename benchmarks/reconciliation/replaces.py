@@ -3,7 +3,8 @@
     python replaces.py OUT.tsv DIALOGUES.jsonl... [--check DIALOGUES.jsonl...]
 
 The curator's own weights were written from ../data/talk/held.jsonl and ../data/talk/train3.jsonl, with the judge that
-was fitted to train.jsonl and train2.jsonl.
+was fitted to train.jsonl and train2.jsonl. Another run writes slightly other ones: what is stored, and so compared,
+depends on the weights in use.
 
 Every dialogue is told to a memory by `add`, message by message, and what the curator weighs is taken down as it does:
 the learned judgement of a fact beside the nearest facts and notes, how near they are, and what their words say

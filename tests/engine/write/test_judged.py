@@ -226,10 +226,12 @@ def test_a_note_in_whose_place_a_fact_stands_is_forgotten_with_it(open_memory: O
     assert [item.memory for item in left] == []
 
 
+@pytest.mark.usefixtures("replacing")
 def test_a_later_note_comes_before_the_one_that_it_replaces(open_memory: Open) -> None:
     memory = open_memory(embedder={"provider": "minilm"})
-    memory.add("party: level 3", **ANA)
-    memory.add("party: level 5 since sunday", **ANA)
-    if len(memory.get_all(kind="notes", **ANA).results) == 2:
-        found = [item.memory for item in memory.search("What level is the party?", **ANA).results]
-        assert found.index("party: level 5 since sunday") < found.index("party: level 3")
+    memory.add("restic -> nas-kellar, nightly 02:15", **ANA)
+    memory.add("restic -> s3-granat, nightly 03:15", **ANA)
+    first, second = memory.get_all(kind="notes", **ANA).results
+    assert ("kellar" in first.memory, second.older) == (True, (first.id,)), "a note links, and retires nothing"
+    found = [item.id for item in memory.search("Where does restic back up to?", **ANA).results]
+    assert found.index(second.id) < found.index(first.id)

@@ -300,7 +300,7 @@ def _told(window: Any) -> dict[str, Any]:
 
 
 BESIDE = 15  # memories beyond those, by which it is known what was read out of a message
-BARE = 3  # words of a query that is no question: all that it means is asked for by name
+BARE = 3  # words up to which a query ("nas-kellar") is taken to ask for each of them by name
 FURTHER = 5  # memories beyond the limit among which the newer one of a result is looked for
 RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
 CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts

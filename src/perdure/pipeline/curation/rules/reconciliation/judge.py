@@ -261,7 +261,7 @@ def may_take_place(finding: Finding) -> bool:
     """Whether a fact may replace a fact by likelihood: it tells of a change, of something that both speak of.
 
     Two amounts of money look like one that changed, whatever is paid ("User's salary is 2500 euros now", "User pays 900
-    euros of rent"). Of unread dialogues this loses no change that the weights find with a precision of .75.
+    euros of rent"). Of `benchmarks/data/talk/held.jsonl` this loses no change found with a precision of .75.
     """
     new, old = finding.pair.new, finding.pair.old
     if not tells_change(new) or led_apart(new, old) or of_other_kinds(new, old):
