@@ -177,6 +177,24 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted(Answer):
+    """When and why a memory was deleted, and what brings it back."""
+
+    at: str
+    """Clock time."""
+    told_at: str | None
+    """When it was said, if a message asked for it."""
+    actor: str
+    """The call that deleted it: add, delete, delete_all, forget, prune, expiry, undo, ..."""
+    reason: str
+    """The rule that decided."""
+    said: str | None
+    """The message that asked for it, or told that it is over; None if no message did."""
+    event_id: str | None
+    """What `undo` takes; None if it cannot be undone, because it was imported without its contents."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryItem(Answer):
     """One memory with all its data; times are ISO 8601 UTC text.
 
@@ -240,6 +258,8 @@ class MemoryItem(Answer):
     explanation: dict[str, Any] | None = None
     messages: tuple[dict[str, Any], ...] | None = None
     """Its source messages as they were said, if the search asked for them (`hydrate`)."""
+    deleted: Deleted | None = None
+    """Set on lists of deleted memories only."""
 
     @property
     def is_said(self) -> bool:
@@ -333,6 +353,8 @@ class MemoryItem(Answer):
             dump["derived_from"] = list(self.derived_from)
         if self.messages is not None:
             dump["messages"] = [dict(message) for message in self.messages]
+        if self.deleted is not None:
+            dump["deleted"] = self.deleted.model_dump()
         return dump
 
 
@@ -351,7 +373,7 @@ def _age_key(item: MemoryItem) -> tuple[datetime, datetime, str, int]:
     return begun or told, told, item.created_at, item.position or 0
 
 
-_NOT_STORED = {"scope", "slots", "tags", "score", "similarity", "explanation", "messages"}
+_NOT_STORED = {"scope", "slots", "tags", "score", "similarity", "explanation", "messages", "deleted"}
 _TAGS = tuple(item.name for item in fields(Tags))
 _STORED = tuple(item.name for item in fields(MemoryItem) if item.name not in _NOT_STORED)
 

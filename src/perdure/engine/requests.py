@@ -180,11 +180,13 @@ def read_flag(value: object, field: str) -> bool:
     return value
 
 
-def read_kind(value: object) -> str:
-    """Read the kind of memories to list: facts or notes."""
+def read_kinds(value: object, *, deleted: bool) -> tuple[str, ...]:
+    """Read the kind of memories to list: facts or notes; by default facts, and of deleted memories both."""
+    if value is None:
+        return ("facts", NOTES) if deleted else ("facts",)
     if value not in ("facts", NOTES):
         raise invalid("kind", f"facts or {NOTES}", value)
-    return str(value)
+    return (str(value),)
 
 
 def read_limit(value: object, field: str = "limit") -> int:

@@ -20,6 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from perdure.domain.clock import read_moment
+from perdure.domain.errors import InvalidInputError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -103,6 +106,14 @@ class Held:
     """A held lock; `stranded` if journal entries of this store must be applied again first."""
 
     stranded: bool
+
+
+def read_cursor(cursor: str) -> tuple[str, int]:
+    """Return the time and the number in a cursor, `TIME|NUMBER`; InvalidInputError for anything else."""
+    moment, _, sequence = cursor.partition("|")
+    if read_moment(moment) is None or not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
+        raise InvalidInputError(f"cursor is not one that a page gave: {cursor!r}", field="cursor", value=cursor)
+    return moment, int(sequence)
 
 
 class Ledger(ABC):
@@ -240,6 +251,15 @@ class Ledger(ABC):
     @abstractmethod
     async def events_of_scope(self, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
         """Return one page of a scope's records by sequence; pass the last one's `sequence` as the next `after`."""
+
+    @abstractmethod
+    async def deletions(
+        self, scope: Scope, limit: int = 500, before: tuple[str, int] | None = None
+    ) -> list[HistoryRecord]:
+        """Return the records that deleted a scope's memories which are deleted still, newest first, no erased ones.
+
+        Pass the last one's `timestamp` and `sequence` as the next `before`.
+        """
 
     @abstractmethod
     async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:

@@ -160,11 +160,11 @@ class HistoryQueries:
 
     async def history(self, id: str) -> list[HistoryRecord]:
         """Return a memory's history; LedgerError without a ledger, because that is not the same as no history."""
-        return await self._require_ledger().history(id)
+        return await self.history_ledger().history(id)
 
     async def event(self, event_id: str) -> tuple[Change, int]:
         """Return a history record's change and its sequence; otherwise an error with the reason."""
-        ledger = self._require_ledger()
+        ledger = self.history_ledger()
         record = await ledger.history_record(event_id)
         if record is None:
             raise NotFoundError(f"there is no event with the id {event_id!r}")
@@ -176,9 +176,10 @@ class HistoryQueries:
 
     async def events_since(self, scope: Scope, moment: str) -> list[Change]:
         """Return the changes of a scope after a clock time, newest first."""
-        return await self._require_ledger().events_since(scope, moment)
+        return await self.history_ledger().events_since(scope, moment)
 
-    def _require_ledger(self) -> Ledger:
+    def history_ledger(self) -> Ledger:
+        """Return the ledger; LedgerError without one."""
         if self.ledger is None:
             raise LedgerError("there is no ledger: it could not be opened, so no history is kept (see the log)")
         return self.ledger

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Seque
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from perdure.domain.errors import NotFoundError
+from perdure.backends.ledgers.base import read_cursor
+from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.event import ListResult
-from perdure.domain.filter import Condition, Or, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE, VERSION, MemoryItem
+from perdure.domain.filter import Condition, Or, all_of, eq, matches, scope_filter
+from perdure.domain.memory import LIVE, VERSION, Deleted, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.aio.calls import guarded
-from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, records_inside, scoped, visible
+from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, records_inside, scope_of, scoped, visible
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import Ledger
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.engine.read.access_counts import AccessCounts
 
 SESSION = "session"  # the source of summaries of a whole session, which no later fact overwrites
+ERASER = "forget"  # the actor of what `forget` deletes, and erases then unless its history is to stay
 CURATORS = frozenset({"add", "add_facts", "gateway", "repair"})
 """Actors of changes that follow from what was told."""
 RETOLD = 50
@@ -61,9 +63,15 @@ class Lookup:
         as_of: datetime | None,
         include_past: bool,
         kinds: tuple[str, ...] = ("facts",),
+        deleted: bool = False,
     ) -> ListResult:
-        """Return a page of the scope's memories, oldest first by (created_at, id)."""
+        """Return a page of the scope's memories, oldest first by (created_at, id); of deleted ones the last first."""
         kernel = self._kernel
+        if deleted:
+            if as_of is not None:
+                raise InvalidInputError("deleted memories are listed as of now: leave as_of out", field="as_of")
+            wanted = all_of(Condition("kind", "in", kinds), filters)
+            return await _deleted_page(kernel, scope, wanted, limit, cursor)
         within = visible(
             scope, now=kernel.clock.now(), kinds=kinds, as_of=as_of, include_past=include_past, filters=filters
         )
@@ -76,6 +84,59 @@ class Lookup:
     async def history(self, id: str, walls: Scope = UNRESTRICTED) -> list[HistoryRecord]:
         """Return every event of the memory, and of its line of replacements, oldest first."""
         return records_inside(walls, await self._kernel.history(id))
+
+
+# Deleted memories, as the ledger knows them: what `undo` brings back. Of what was erased it keeps no text.
+
+
+async def _deleted_page(kernel: Kernel, scope: Scope, wanted: Filter, limit: int, cursor: str | None) -> ListResult:
+    ledger, before = kernel.history_ledger(), None if cursor is None else read_cursor(cursor)
+    found: list[tuple[HistoryRecord, MemoryItem]] = []
+    size = min(AT_A_TIME, limit + 1)
+    while len(found) <= limit:
+        page = await ledger.deletions(scope, size, before)
+        items = await _deleted_items(kernel, ledger, scope, page)
+        found += [(record, item) for record, item in items if matches(wanted, item.to_payload())]
+        if len(page) < size:
+            break
+        before = page[-1].timestamp, page[-1].sequence
+    last = found[limit - 1][0] if len(found) > limit else None
+    next_cursor = None if last is None else f"{last.timestamp}|{last.sequence}"
+    return ListResult([item for _, item in found[:limit]], next_cursor)
+
+
+async def _deleted_items(
+    kernel: Kernel, ledger: Ledger, scope: Scope, records: Sequence[HistoryRecord]
+) -> list[tuple[HistoryRecord, MemoryItem]]:
+    """Return the memories that these records deleted, without those that stand in the store."""
+    records = [record for record in records if reaches(scope, scope_of(record))]
+    standing = {row.id for row in await kernel.store.get_many(kernel.collection, [each.memory_id for each in records])}
+    changes = await ledger.events([record.id for record in records])
+    sources = [id for change in changes.values() for id in change.sources]
+    messages = {each.id: each for each in await ledger.get_episodes(list(dict.fromkeys(sources)))}
+    found: list[tuple[HistoryRecord, MemoryItem]] = []
+    for record in records:
+        change = changes.get(record.id)
+        if record.memory_id in standing or (record.actor == ERASER and change is not None and change.keep is None):
+            continue  # a deletion without a version begins an erasure
+        said = [messages[id] for id in (change.sources if change else ()) if id in messages]
+        deleted = Deleted(
+            at=record.timestamp,
+            told_at=record.told_at,
+            actor=record.actor,
+            reason=record.reason,
+            said="\n".join(each.content for each in said if reaches(scope, Scope(**each.scope))) or None,
+            event_id=None if change is None else record.id,
+        )
+        item = await _imported(ledger, record) if change is None else change.item
+        found.append((record, item.with_(deleted=deleted)))
+    return found
+
+
+async def _imported(ledger: Ledger, record: HistoryRecord) -> MemoryItem:
+    """Return what is known of a deleted memory whose history came without its contents."""
+    first, *_ = [*await ledger.history(record.memory_id), record]
+    return MemoryItem.new(record.memory_id, record.old_value or "", scope_of(record), first.timestamp)
 
 
 def as_shown(payload: dict[str, Any], score: float | None = None, similarity: float | None = None) -> MemoryItem:

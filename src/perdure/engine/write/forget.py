@@ -16,7 +16,7 @@ from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lookup import AT_A_TIME, as_shown, derived_from, retellings, scan_episodes, taken_in_by
+from perdure.engine.core.lookup import AT_A_TIME, ERASER, as_shown, derived_from, retellings, scan_episodes, taken_in_by
 from perdure.engine.core.rows import version_of
 from perdure.engine.graph.erase import GraphErasure, with_status
 from perdure.engine.maintenance.last_events import history_pages
@@ -371,7 +371,7 @@ class Forget:
         keep = None if erase else version_of(item, untold_at=moment)
         return Change(
             id=new_id(), event="DELETE", memory_id=item.id, at=moment, told_at=moment, before=item,
-            keep=keep, actor="forget", reason="derived" if is_derived else "explicit", sources=(),
+            keep=keep, actor=ERASER, reason="derived" if is_derived else "explicit", sources=(),
             hides=() if is_derived else item.sources,
         )  # fmt: skip
 

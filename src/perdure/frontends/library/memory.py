@@ -419,11 +419,14 @@ class AsyncMemory(AsyncClosing):
         cursor: str | None = None,
         as_of: Moment | None = None,
         include_past: bool = False,
-        kind: str = "facts",
+        kind: str | None = None,
+        deleted: bool = False,
     ) -> ListResult:
         """Return a page of a scope's memories, oldest first; pass its `next_cursor` as the next `cursor`.
 
-        With `kind="notes"` it returns the sentences that are kept as they were said, because no fact says them.
+        With `kind="notes"` it returns the sentences that are kept as they were said, because no fact says them. With
+        `deleted` it returns what was deleted, the last first: `deleted` of each says when, why and what `undo` takes.
+        Without a kind those are facts and notes. Of what was erased there is nothing to list.
         """
         return await self._engine.lookup.get_all(
             self._scope(user_id, agent_id, run_id),
@@ -432,7 +435,8 @@ class AsyncMemory(AsyncClosing):
             cursor=cursor,
             as_of=None if as_of is None else parse_moment(as_of, "as_of"),
             include_past=requests.read_flag(include_past, "include_past"),
-            kinds=(requests.read_kind(kind),),
+            kinds=requests.read_kinds(kind, deleted=requests.read_flag(deleted, "deleted")),
+            deleted=deleted,
         )
 
     async def history(self, id: str) -> list[HistoryRecord]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, tuple_, update
 
-from perdure.backends.ledgers.base import EpisodePage, Ledger, Remembered
+from perdure.backends.ledgers.base import EpisodePage, Ledger, Remembered, read_cursor
 from perdure.backends.ledgers.sql.tables import (
     change_with,
     check_limit,
@@ -26,8 +26,7 @@ from perdure.backends.ledgers.sql.tables import (
 )
 from perdure.backends.ledgers.sql.tables import fingerprints as fingerprints_
 from perdure.backends.ledgers.sql.units import Transaction, reads, scope_key, scope_of_key, writes
-from perdure.domain.clock import iso, parse_moment, read_moment
-from perdure.domain.errors import InvalidInputError
+from perdure.domain.clock import iso, parse_moment
 from perdure.domain.event import Episode
 from perdure.domain.scope import Scope
 
@@ -65,7 +64,7 @@ def list_episodes(
     if not include_hidden:
         query = query.where(episodes.c.hidden == 0)
     if cursor is not None:
-        query = query.where(tuple_(episodes.c.told_at, episodes.c.seq) > tuple_(*_read_cursor(cursor)))
+        query = query.where(tuple_(episodes.c.told_at, episodes.c.seq) > tuple_(*read_cursor(cursor)))
     query = query.order_by(episodes.c.told_at, episodes.c.seq).limit(limit + 1)
     rows = tx.connection.execute(query).mappings().all()
     more = len(rows) > limit
@@ -73,13 +72,6 @@ def list_episodes(
     return EpisodePage(
         [episode_of(row) for row in rows[:limit]], None if last is None else f"{last['told_at']}|{last['seq']}"
     )
-
-
-def _read_cursor(cursor: str) -> tuple[str, int]:
-    told_at, _, sequence = cursor.partition("|")
-    if read_moment(told_at) is None or not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
-        raise InvalidInputError(f"cursor is not one that a page gave: {cursor!r}", field="cursor", value=cursor)
-    return told_at, int(sequence)
 
 
 @reads(Ledger.recent_episodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select, tuple_, update
 
 from perdure.backends.ledgers.base import Ledger, Mark, Touched
 from perdure.backends.ledgers.sql.tables import (
@@ -162,6 +162,24 @@ def changes_since(tx: Transaction, scope: Scope, moment: str) -> list[Change]:
 def page_of_scope(tx: Transaction, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
     check_limit(limit)
     query = select(history).where(*in_scope(history, scope), history.c.seq > after).order_by(history.c.seq).limit(limit)
+    return [history_record(row) for row in tx.connection.execute(query).mappings()]
+
+
+@reads(Ledger.deletions)
+def last_deletions(
+    tx: Transaction, scope: Scope, limit: int = 500, before: tuple[str, int] | None = None
+) -> list[HistoryRecord]:
+    check_limit(limit)
+    later, place = history.alias(), tuple_(history.c.timestamp, history.c.seq)
+    stands = select(later.c.id).where(
+        later.c.memory_id == history.c.memory_id, tuple_(later.c.timestamp, later.c.seq) > place
+    )
+    query = select(history).where(
+        *in_scope(history, scope), history.c.event == "DELETE", history.c.erased == 0, ~stands.exists()
+    )
+    if before is not None:
+        query = query.where(place < tuple_(*before))
+    query = query.order_by(history.c.timestamp.desc(), history.c.seq.desc()).limit(limit)
     return [history_record(row) for row in tx.connection.execute(query).mappings()]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perdure.domain.clock import read_moment
 from perdure.domain.errors import NotFoundError
 from perdure.frontends.cli import output
 from perdure.frontends.cli.input_messages import read_words
@@ -26,7 +28,12 @@ from perdure.frontends.cli.options import (
 
 if TYPE_CHECKING:
     from perdure.domain.event import Absence, HistoryRecord, ListResult, SearchResult
+    from perdure.domain.memory import Deleted
     from perdure.frontends.library.memory import AsyncMemory
+
+WHEN = output.Column("when", whole=True, style="cyan")
+EVENT = output.Column("event", whole=True, style="dim")
+LONGEST_SAID = 120  # characters of a message that are shown as the reason of a deletion
 
 
 def search(
@@ -156,20 +163,32 @@ def list_memories(
     as_of: AsOfOption = None,
     include_past: PastOption = False,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="`facts`, or `notes`: sentences as they were said.")
-    ] = "facts",
+        str | None,
+        typer.Option(
+            "--kind", metavar="KIND", show_default=False,
+            help="`facts` (default), or `notes`: sentences as they were said; with --deleted default both.",
+        ),
+    ] = None,
     quarantined: Annotated[
         bool, typer.Option("--quarantined", help="Only quarantined memories, each with the reason.")
     ] = False,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="What was deleted, the last first, with when, why and what undo takes.")
+    ] = False,
     as_json: JsonOption = False,
     path: PathOption = None,
-) -> None:
+) -> None:  # fmt: skip
     """List memories, oldest first.
 
     Quarantined memories, which came from a tool or read like orders to a model, are marked (see perdure trust). A
     memory that may have replaced others names them.
 
+    With --deleted: what "forget that" in a conversation, delete, forget --keep-history and upkeep deleted, each with
+    its event, which perdure undo takes. What forget erased leaves nothing to list or to bring back.
+
     Example: perdure list --user-id ana --as-of 2026-03-01
+
+    Example: perdure list --user-id ana --deleted
     """
 
     async def work(memory: AsyncMemory) -> ListResult:
@@ -183,20 +202,49 @@ def list_memories(
             as_of=as_of,
             include_past=include_past,
             kind=kind,
+            deleted=deleted,
         )
 
     result = with_memory(folder(path), work)
     if as_json:
         output.print_json(result.model_dump())
         return
-    output.print_table(
-        [output.MEMORY, output.SINCE, output.ID],
-        ((output.marked(item), output.day(item.valid_from), item.id) for item in result.results),
-    )
-    if not result.results:
-        output.note("nothing is quarantined" if quarantined else "there are no memories")
+    if deleted:
+        _print_deleted(result)
+    else:
+        output.print_table(
+            [output.MEMORY, output.SINCE, output.ID],
+            ((output.marked(item), output.day(item.valid_from), item.id) for item in result.results),
+        )
+        if not result.results:
+            output.note("nothing is quarantined" if quarantined else "there are no memories")
     if result.next_cursor is not None:
         output.note(f"there are more: --cursor '{result.next_cursor}'")
+
+
+def _print_deleted(result: ListResult) -> None:
+    columns = [WHEN, output.MEMORY, output.Column("why"), output.ID, EVENT]
+    rows = ((item, item.deleted) for item in result.results)
+    output.print_table(
+        columns,
+        (
+            (_when(how.told_at, how.at), output.marked(item), _why(how), item.id, how.event_id or "(no undo: imported)")
+            for item, how in rows
+            if how is not None
+        ),
+    )
+    if result.results:
+        output.note("perdure undo EVENT brings one back; what was erased is not listed")
+    else:
+        output.note("nothing is deleted that could be listed: what was erased leaves nothing")
+
+
+def _why(how: Deleted) -> str:
+    """The message that asked for a deletion, else the call that made it, with its rule where it has one."""
+    if how.said is not None:
+        line = " ".join(how.said.split())
+        return f"“{line if len(line) <= LONGEST_SAID else f'{line[: LONGEST_SAID - 1]}…'}”"
+    return how.actor if how.reason in ("explicit", how.actor) else f"{how.actor}: {how.reason}"
 
 
 def get(
@@ -226,6 +274,8 @@ def history(
 ) -> None:
     """Show the history of a memory, oldest first; deleted memories have one too.
 
+    Each event shows when it was said, and when it was recorded where that is more than a day apart.
+
     Example: perdure history 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55
     """
     records = with_memory(folder(path), lambda memory: memory.history(id))
@@ -234,19 +284,22 @@ def history(
     if as_json:
         output.print_json({"results": [record.model_dump() for record in records]})
         return
-    columns = [
-        output.Column("when", whole=True, style="cyan"),
-        output.Column("what", whole=True, style="bold"),
-        output.MEMORY,
-        output.Column("by", whole=True, style="dim"),
-        output.Column("event", whole=True, style="dim"),
-    ]
+    what, by = output.Column("what", whole=True, style="bold"), output.Column("by", whole=True, style="dim")
+    columns = [WHEN, what, output.MEMORY, by, EVENT]
     output.print_table(columns, (_history_row(record) for record in records))
 
 
 def _history_row(record: HistoryRecord) -> tuple[str, ...]:
     text = record.new_value or record.old_value or ("(erased)" if record.erased else "")
-    return record.timestamp[:16].replace("T", " "), record.event, text, record.actor, record.id
+    return _when(record.told_at, record.timestamp), record.event, text, record.actor, record.id
+
+
+def _when(told: str | None, recorded: str) -> str:
+    """When it was said, and when it was recorded where that is another day: an old conversation may be read late."""
+    said, written = (read_moment(moment) for moment in (told or recorded, recorded))
+    apart = said is not None and written is not None and abs(written - said) > timedelta(days=1)
+    minute = (told or recorded)[:16].replace("T", " ")
+    return f"{minute} (recorded {output.day(recorded)})" if apart else minute
 
 
 def _narrowed(filter: dict[str, Any] | None) -> dict[str, Any]:
