@@ -122,6 +122,7 @@ class HistoryRecord(Answer):
     old_value: str | None
     new_value: str | None
     timestamp: str
+    """When it was recorded, by the clock; `told_at` is when it was said."""
     is_deleted: bool
     user_id: str | None = None
     agent_id: str | None = None

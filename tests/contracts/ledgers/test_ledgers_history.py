@@ -146,6 +146,29 @@ async def test_events_of_scope_come_page_by_page(place: Place) -> None:
 
 
 @awaited
+async def test_deletions_that_still_hold_come_newest_first(place: Place) -> None:
+    async with place.opened() as ledger:
+        kept, back, erased, *gone = (add(str(number)) for number in range(7))
+        await settle(ledger, kept, back, erased, *gone, add("x", Scope(user_id="bob")))
+        deletions = [remove(change, seconds=9 - place) for place, change in enumerate(gone)]
+        await settle(ledger, remove(back), remove(erased), *deletions)
+        again = replace(add("1", seconds=20), memory_id=back.memory_id, after=back.item)
+        await settle(ledger, again)
+        await ledger.erase([erased.memory_id], [])
+        assert [record.id for record in await ledger.deletions(USER)] == [change.id for change in deletions]
+        seen: list[str] = []
+        before: tuple[str, int] | None = None
+        while page := await ledger.deletions(USER, limit=3, before=before):
+            seen += [record.id for record in page]
+            before = page[-1].timestamp, page[-1].sequence
+        assert seen == [change.id for change in deletions]
+        assert await ledger.deletions(Scope(user_id="bob")) == []
+        assert len(await ledger.deletions(Scope())) == len(deletions)
+        with pytest.raises(InvalidInputError, match="limit"):
+            await ledger.deletions(USER, limit=0)
+
+
+@awaited
 async def test_every_axis_of_scope_is_a_wall(place: Place) -> None:
     scope = Scope("u", "a", "r", "p", "t", "ro", "w")
     async with place.opened() as ledger:

@@ -192,6 +192,38 @@ def test_a_life_in_commands(at: Folder) -> None:
     assert b"Lisbon" not in b"".join(file.read_bytes() for file in at.path.glob("*.db*") if file.is_file())
 
 
+def test_what_a_conversation_forgot_is_listed_and_comes_back(at: Folder) -> None:
+    at.ask("add", "I live in Lisbon.", "--user-id", "ana")
+    at.ask("add", "Forget that I live in Lisbon.", "--user-id", "ana")
+    at.ask("delete", at.said("User has a kettle"))
+    assert at.texts() == []
+    ran = at("list", "--user-id", "ana", "--deleted")
+    assert "perdure undo EVENT" in ran.err
+    rows = [line.split("\t") for line in ran.out.splitlines()]
+    assert [row[1:3] for row in rows] == [
+        ["User has a kettle", "delete"], ["User lives in Lisbon", "“Forget that I live in Lisbon.”"],
+    ]  # fmt: skip
+    assert at.ask("list", "--user-id", "ana", "--deleted")["results"][1]["id"] == rows[1][3]
+    at.ask("undo", rows[1][4])
+    assert at.texts() == ["User lives in Lisbon"]
+    at.ask("forget", rows[0][3])
+    ran = at("list", "--user-id", "ana", "--deleted")
+    assert (ran.out, "erased leaves nothing" in ran.err) == ("", True)
+    assert at("list", "--user-id", "ana", "--deleted", "--as-of", "2026-01-01").status == 2
+
+
+def test_history_shows_when_it_was_said_and_when_it_was_recorded(at: Folder) -> None:
+    told_at = ("--timestamp", "2024-03-03T10:12:00Z")
+    id = at.ask("add", "I live in Lisbon.", "--user-id", "ana", *told_at)["results"][0]["id"]
+    at.ask("update", id, "User lives in Porto")
+    records = at.ask("history", id)["results"]
+    told, corrected = (line.split("\t")[0] for line in at("history", id).out.splitlines())
+    assert told == f"2024-03-03 10:12 (recorded {records[0]['timestamp'][:10]})"
+    assert corrected == records[1]["timestamp"][:16].replace("T", " ")
+    at.ask("delete", id)
+    assert at("list", "--user-id", "ana", "--deleted").out.startswith(corrected[:10])
+
+
 def test_undoing_what_another_event_built_on_is_status_1(at: Folder) -> None:
     id = at.said("one")
     at.ask("update", id, "two")

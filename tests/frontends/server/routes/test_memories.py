@@ -315,6 +315,39 @@ def test_history_under_both_names(server: Running) -> None:
     assert server.client.post("/v1/undo", json={"event_id": str(uuid.uuid4())}).status_code == 404
 
 
+def test_deleted_memories_are_listed_for_undo(server: Running) -> None:
+    said = {"role": "user", "content": "I live in Oslo.", "timestamp": "2024-03-03T10:00:00Z"}
+    server.client.post("/v1/memories", json={"messages": [said], "user_id": "ana"})
+    server.client.post("/v1/memories", json={"messages": "Forget that I live in Oslo.", "user_id": "ana"})
+    (other,) = add(server, "User has a pin", user_id="ana")
+    (third,) = add(server, "of bob", user_id="bob")
+    for id in (other["id"], third["id"]):
+        server.client.delete(f"/v1/memories/{id}")
+
+    def listed(**query: Any) -> dict[str, Any]:
+        found = server.client.get("/v1/memories", params={"user_id": "ana", "deleted": True, **query})
+        assert found.status_code == 200, found.text
+        return dict(found.json())
+
+    first, second = listed()["results"]
+    assert (first["memory"], first["deleted"]["actor"], first["lifecycle_state"]) == (
+        "User has a pin", "delete", "deleted",
+    )  # fmt: skip
+    assert (second["memory"], second["deleted"]["said"]) == ("User lives in Oslo", "Forget that I live in Oslo.")
+    page = listed(limit=1)
+    assert listed(limit=1, cursor=page["next_cursor"])["results"] == [second]
+    server.client.delete(f"/v1/memories/{other['id']}", params={"erase": True})
+    server.client.post("/v1/forget", json={"id": other["id"]})
+    assert listed()["results"] == [second]
+    assert server.client.post("/v1/undo", json={"event_id": second["deleted"]["event_id"]}).status_code == 200
+    assert listed()["results"] == []
+    records = server.client.get(f"/v1/memories/{second['id']}/history").json()
+    assert records[0]["told_at"][:10] == "2024-03-03" and records[0]["timestamp"][:4] > "2024"
+    for wrong in ({"page": 1}, {"as_of": "2026-01-01"}, {"cursor": "x"}):
+        refused = server.client.get("/v1/memories", params={"user_id": "ana", "deleted": True, **wrong})
+        assert refused.status_code in (400, 422), refused.text
+
+
 def test_undo_of_what_a_later_event_built_on_is_a_conflict(server: Running) -> None:
     (event,) = add(server, "User lives in Porto", user_id="ana")
     server.client.put(f"/v1/memories/{event['id']}", json={"text": "User lives in Lisbon"})

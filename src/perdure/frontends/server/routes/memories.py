@@ -110,7 +110,11 @@ async def _search(personal: PersonalMemory, form: memories.FactsSearch) -> dict[
 async def get_all(
     request: Request, query: Annotated[memories.FactsList, Query()], personal: ReadAccess
 ) -> dict[str, Any]:
-    """List one page of a scope's memories, oldest first, by `cursor` or by `page` number."""
+    """List one page of a scope's memories, oldest first, by `cursor` or by `page` number.
+
+    With `deleted` it lists what was deleted, the last first. `deleted` of each says when, why and what `undo` takes;
+    what was erased is not there.
+    """
     filters = _filters(query.filters)
     if query.is_numbered:
         return page_view(request, query, await operations.list_page(personal, query, filters))
@@ -127,6 +131,7 @@ async def get_all(
         as_of=_moment(query.as_of, "as_of"),
         include_past=query.include_past or bool(query.show_expired),
         kind=query.kind,
+        deleted=query.deleted,
     )
     results = [select_fields(memory_view(item), query.fields) for item in found.results]
     return {"results": results, "next_cursor": found.next_cursor}

@@ -157,11 +157,20 @@ class FactsList(ListForm, IgnoredFields, Strict):
     cursor: str | None = Field(None, description="`next_cursor` of the previous page")
     as_of: Time | None = None
     include_past: bool = False
-    kind: Literal["facts", "notes"] = Field("facts", description="Notes are sentences as they were said")
+    kind: Literal["facts", "notes"] | None = Field(
+        None, description="Notes are sentences as they were said; by default facts, and of deleted memories both"
+    )
+    deleted: bool = Field(False, description="List what was deleted, the last first, and not what stands")
     filters: str | None = Field(None, examples=['{"tag": "work"}'])
     metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = Field(
         None, description="JSON of keys and values that the metadata must contain"
     )
+
+    @model_validator(mode="after")
+    def _pages_of_deleted(self) -> FactsList:
+        if self.deleted and self.is_numbered:
+            raise ValueError("deleted memories are listed by cursor: leave page and page_size out")
+        return self
 
     @property
     def is_numbered(self) -> bool:

@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema
 
 from perdure.domain.event import ErasedPlace
 from perdure.domain.maintenance import Insight
+from perdure.domain.memory import Deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ class Memory(BaseModel):
     source: str | None = None
     categories: Any = None
     expiration_date: str | None = None
-    lifecycle_state: Literal["active", "superseded"] | None = None
+    lifecycle_state: Literal["active", "superseded", "deleted"] | None = None
     replaced_by: str | None = None
+    deleted: Deleted | None = Field(None, description="On lists of deleted memories: when, why and what `undo` takes")
 
 
 class EventData(BaseModel):
@@ -146,7 +148,10 @@ class MemoryPage(NumberedPage):
 
 
 class HistoryEvent(BaseModel):
-    """One event of a memory's history; an erased one has no values."""
+    """One event of a memory's history; an erased one has no values.
+
+    `timestamp` is when it was recorded, `told_at` when it was said: earlier, if the messages had times of their own.
+    """
 
     id: str
     memory_id: str
@@ -154,6 +159,7 @@ class HistoryEvent(BaseModel):
     old_value: str | None
     new_value: str | None
     timestamp: str
+    told_at: str | None
     is_deleted: bool
     old_memory: str | None
     new_memory: str | None

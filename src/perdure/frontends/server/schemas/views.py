@@ -35,7 +35,7 @@ def memory_view(item: MemoryItem) -> dict[str, Any]:
         "session_id": scope.run_id,
         "categories": item.metadata.get(CATEGORIES),
         "expiration_date": last_day(item.expires_at),
-        "lifecycle_state": "superseded" if item.valid_to is not None else "active",
+        "lifecycle_state": "deleted" if item.deleted else "superseded" if item.valid_to is not None else "active",
         "replaced_by": item.replaced_by,
     }
 
