@@ -131,6 +131,8 @@ def test_a_message_from_outside_of_the_walls_is_not_told(memory: Memory) -> None
     """The memory is a project's; the message that ended it was the user's own, and a reader of the project is none."""
     memory.within(project_id="p").add_facts(["User lives in Oslo"], **ANA)
     memory.add("Forget that I live in Oslo.", **ANA)
-    assert [item.deleted.said for item in memory.get_all(deleted=True, **ANA).results] == ["Forget that I live in Oslo."]
+    assert [item.deleted.said for item in memory.get_all(deleted=True, **ANA).results] == [
+        "Forget that I live in Oslo."
+    ]
     seen = memory.within(project_id="p").get_all(deleted=True, **ANA).results
     assert [(item.memory, item.deleted.said) for item in seen] == [("User lives in Oslo", None)]
