@@ -30,6 +30,8 @@ class Fact:
     """Of a request to forget whose matter is in the user's own words (es, pt, it, fr or de); empty for English."""
     hedged: bool = False
     """Stated as uncertain ("might move"): never retires anything."""
+    ahead: bool = False
+    """Told for a later time than that of its message ("is moving to York in January"): it ends nothing that holds."""
     corrects: bool = False
     """It expressly takes back what was said before it ("no wait", "I mean")."""
     rule: str = ""

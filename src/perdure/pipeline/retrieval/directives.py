@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs, words
+from perdure.pipeline.retrieval.standing_facts import keeps_secret
 
 LONGEST = 1_500  # maximum characters of a sentence that is read: instructions are short, and longer text is pasted
 HIDDEN = "·"  # replaces each character of quoted text and code
@@ -46,6 +47,7 @@ _QUESTION = Pattern(
 )
 _ASKED_POLITELY = Pattern(
     r"(?:can|could|would|will) you (?:please |kindly )(?=always|never|stop|keep)|"
+    r"(?:can|could|would|will) you (?=(?:stop with|go easy|ease up|lay off|tone down|cut (?:down|back))\b)|"
     r"(?:can|could|would|will) you (?:please |kindly )?(?=.*\b(?:when(?:ever)? i ask|from now on))"
 )
 
@@ -79,7 +81,7 @@ def _held(message: str, holds: Callable[[_Sentence], bool]) -> str | None:
 
 def _instructs(sentence: _Sentence) -> bool:
     seen = sentence.seen
-    if not seen or _undone().search(seen):
+    if not seen or _undone().search(seen) or keeps_secret(seen):
         return False
     if _matches(seen, "directive_rules.txt") or _names_the_user(sentence):
         return True

@@ -87,3 +87,47 @@ def test_a_time_of_day_is_no_statement_about_who_speaks(said, told, time):
 )
 def test_what_a_relative_works_as_is_not_what_somebody_eats(said, told):
     assert [fact.text for fact in extract([Message("user", said)], now=NOW)] == [told]
+
+
+AUTUMN = datetime(2026, 11, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "start"),
+    [
+        ("im moving to york in january", "2027-01-01"),
+        ("my sister is moving to Galway in march", "2027-03-01"),
+        ("I start at Aldi on 5 January", "2027-01-05"),
+        ("I'm leaving Tesco next month", "2026-12-01"),
+        ("I'm starting a course in september", "2027-09-01"),
+        ("my rent is 1000 from january", "2027-01-01"),
+        ("I will move to York in January", "2027-01-01"),
+        ("my boss will be Ana from february", "2027-02-01"),
+        ("I'm moving out on saturday", None),
+        ("I'm getting a dog soon", None),
+        ("I'm going to move to York", None),
+    ],
+)
+def test_what_is_told_for_later_is_marked_and_begins_then(said: str, start: str | None) -> None:
+    (fact,) = extract([Message("user", said, timestamp=AUTUMN)], now=AUTUMN)
+    assert (fact.ahead, fact.valid_from) == (True, day(start) if start else None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I live in York",
+        "I moved to York in January",
+        "I have lived in York since january",
+        "I'm training for a marathon in april",
+        "I go to yoga on monday",
+        "I will not eat meat",
+        "I'm starting a course in november",
+        "I got married in june",
+        "my dentist appointment is moving to 5 december",
+        "my gym class moves to thursday",
+    ],
+)
+def test_what_holds_or_is_over_is_not_told_for_later(said: str) -> None:
+    (fact,) = extract([Message("user", said, timestamp=AUTUMN)], now=AUTUMN)
+    assert not fact.ahead

@@ -298,3 +298,115 @@ def test_what_has_another_name_or_owner_is_another_one(fact: str, memory: str) -
 def test_one_person_and_one_post_still_change(fact: str, memory: str) -> None:
     decision = only(fact, memory)
     assert (decision.event, decision.target) == ("UPDATE", "m1")
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User is moving to York in January", "User lives in Hull"),
+        ("User's sister Ola is moving to Galway in March", "User's sister Ola lives in Cork"),
+        ("User is starting at Aldi in March", "User works at Tesco"),
+        ("User is leaving Tesco in March", "User works at Tesco"),
+        ("User's rent is 1000 from January", "User's rent is 900"),
+        ("User's manager will be Ana from January", "User's manager is Tom"),
+        ("User is getting married in June", "User is single"),
+    ],
+)
+def test_what_is_told_for_later_ends_nothing_that_holds(fact: str, memory: str) -> None:
+    decision = only(Fact(text=fact, ahead=True), memory)
+    assert (decision.event, decision.links) == ("ADD", ())
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User moved to York", "User lives in Hull"),
+        ("User works at Aldi now", "User works at Tesco"),
+        ("User's manager is Ana now", "User's manager is Tom"),
+    ],
+)
+def test_what_is_told_of_now_does(fact: str, memory: str) -> None:
+    assert only(fact, memory).event == "UPDATE"
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User is moving to York in March", "User is moving to York in January"),
+        ("User's exam will be on 9 June", "User's exam is on 3 June"),
+        ("User's manager will be Ana from May", "User's manager will be Petra from May"),
+    ],
+)
+def test_a_plan_is_news_of_a_plan(fact: str, memory: str) -> None:
+    told = Neighbour(item=item(id="m1", memory=memory, valid_from="2026-03-01T00:00:00.000000+00:00"), similarity=0.8)
+    (decision,) = decide(Fact(text=fact, ahead=True), [told])
+    assert decision.target == "m1" or decision.links == ("m1",)
+
+
+@pytest.mark.parametrize(
+    ("fact", "plan", "held"),
+    [
+        ("User moved to York", "User is moving to York in January", "User lives in Hull"),
+        ("User works at Aldi now", "User is starting at Aldi in March", "User works at Tesco"),
+        ("User's manager is Ana now", "User's manager will be Ana from January", "User's manager is Tom"),
+        ("User lives in York", "User is moving to York in January", "User lives in Hull"),
+    ],
+)
+def test_what_became_of_a_plan_ends_what_held_until_then(fact: str, plan: str, held: str) -> None:
+    later = "2026-02-01T00:00:00.000000+00:00"
+    memories = [
+        Neighbour(item=item(id="plan", memory=plan, valid_from=later), similarity=0.9),
+        Neighbour(item=item(id="held", memory=held), similarity=0.5),
+    ]
+    (decision,) = decide(Fact(text=fact), memories)
+    assert (decision.event, decision.target) == ("UPDATE", "held")
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User is starting a course in September", "User is starting a new job in September"),
+        ("User is starting a job in September", "User is starting a course in September"),
+        ("User has a meeting on Monday", "User has an appointment on Monday"),
+        ("User is buying a car in May", "User is buying a house in May"),
+        ("User is taking a test on Friday", "User is taking a class on Friday"),
+    ],
+)
+@pytest.mark.parametrize("similarity", [None, 0.9])
+def test_another_object_of_one_verb_is_not_the_same(fact: str, memory: str, similarity: float | None) -> None:
+    held = Neighbour(item=item(id="m1", memory=memory), similarity=similarity)
+    (decision,) = decide(Fact(text=fact), [held])
+    assert decision.event == "ADD"
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User takes a class on Monday", "User takes yoga on Monday"),
+        ("User has a class on Monday", "User has a yoga class on Monday"),
+        ("User teaches a class on Friday", "User teaches a course on Friday"),
+        ("User bought a couch", "User bought a sofa"),
+        ("Clemmie is the daughter of User's sibling", "Clemmie is User's niece"),
+    ],
+)
+def test_the_sort_of_an_object_is_the_same(fact: str, memory: str) -> None:
+    held = Neighbour(item=item(id="m1", memory=memory), similarity=0.9)
+    (decision,) = decide(Fact(text=fact), [held])
+    assert decision.event == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory", "event"),
+    [
+        ("User's cat mr business went to the vet", "User's cat is called mr business", "ADD"),
+        ("User's sister Ola called, it is a girl", "User's sister is called Ola", "ADD"),
+        ("User's manager Tom moved to Leeds", "User's manager is Tom", "ADD"),
+        ("User's dog Rex is 4", "User's dog is named Rex", "ADD"),
+        ("User's dog is called Max now", "User's dog is called Rex", "UPDATE"),
+        ("User's manager is now Petra", "User's manager is Tom", "UPDATE"),
+    ],
+)
+def test_what_somebody_is_called_outlives_what_they_do(fact: str, memory: str, event: str) -> None:
+    held = Neighbour(item=item(id="m1", memory=memory), similarity=0.9)
+    (decision,) = decide(Fact(text=fact), [held])
+    assert decision.event == event

@@ -249,6 +249,7 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
 
     told = next((messages[at].timestamp for at in draft.sources if at >= 0 and messages[at].timestamp), None) or now
     start, end = (None, None) if draft.forget else times.validity(draft.text, told)
+    ahead = not draft.forget and times.is_ahead(draft.text, told, start)
     return Fact(
         text=draft.text,
         sources=tuple(at for at in draft.sources if at >= 0),
@@ -258,6 +259,7 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
         forget=draft.forget,
         language=draft.language,
         hedged=draft.hedged or statements.hedged(draft.text),
+        ahead=ahead,
         corrects=draft.corrects,
         rule=draft.rule,
         confidence=draft.confidence,

@@ -120,10 +120,12 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
     found: list[str] = []
     is_open = False
     least = NOTED_ALONE if told.is_hidden else NOTED
-    for each, sentence in zip(read, typed, strict=True):
+    for place, (each, sentence) in enumerate(zip(read, typed, strict=True)):
         enough = max(least, NOTED_ASKING) if each.said.text.rstrip().endswith("?") else least
         is_noted = each.worth >= enough and not _says(kept, each.said.text, notes.SAID)
         if is_noted:
+            if not is_open and sentence.follows and not talk.is_owned(_plain(sentence.text)):
+                found, is_open = [*found, typed[place - 1].text], True  # whose it is, the sentence before says
             found = notes.joined(found, sentence, is_next=is_open and sentence.follows)
         is_open = is_noted
     return Chosen(kept, found[: notes.MOST])
@@ -264,15 +266,20 @@ def _says(drafts: Sequence[Draft], sentence: str, share: float) -> bool:
     return bool(drafts) and len(topic & said) >= share * len(topic)
 
 
+def _plain(sentence: str) -> str:
+    """Return a sentence in regular spelling, without its end mark and what opens it."""
+    return filters.strip_openers(cleaning.clean(sentence).text.strip(" .!,;"))
+
+
 def _whole(sentence: str, talk: Discourse) -> str:
     """Return a sentence in the third person if it is a clause that can be read alone, else ""."""
-    plain = filters.strip_openers(cleaning.clean(sentence).text.strip(" .!,;"))
+    plain = _plain(sentence)
     parts = plain.split()
     if not parts or sentence.endswith(("?", "\uff1f")) or filters.is_hypothetical(plain):
         return ""
     if grammar.subject_of(parts) not in ("first", "name", "noun"):
         return ""
-    resolved = coreference.resolve(plain, talk)
+    resolved = coreference.resolve(plain, talk) if talk.is_owned(plain) else None
     if resolved is None:
         return ""
     parts = resolved.split()

@@ -65,20 +65,39 @@ def _relation_at(parts: list[str], start: int) -> Relation | None:
 def _name_at(parts: list[str], place: int) -> tuple[str, int]:
     if place < len(parts) and grammar.bare(parts[place]) in {"called", "named"}:
         place += 1
-    if (
+    is_told = (
         place + 1 < len(parts)
         and grammar.bare(parts[place]) == "is"
         and grammar.bare(parts[place + 1]) in {"called", "named"}
-    ):
-        place += 2
+    )
+    place += 2 if is_told else 0
     if place >= len(parts):
         return "", place
+    if is_told and parts[place][:1].islower():
+        return _small_name(parts, place)
     if grammar.is_name(parts[place]):
         end = place + 1
         while end < len(parts) and end < place + 3 and grammar.is_name(parts[end]) and not _closed(parts[end - 1]):
             end += 1
         return " ".join(_plain_name(part) for part in parts[place:end]), end
     return "", place
+
+
+def _small_name(parts: list[str], place: int) -> tuple[str, int]:
+    """The name behind "is called" as chat style has it, in small letters: "is called mr business and ..."."""
+    others = ("prepositions.txt", "determiners.txt", "adverbs.txt")
+    end = place
+    while end < len(parts) and end < place + 3 and (end == place or not _closed(parts[end - 1])):
+        word = grammar.bare(parts[end])
+        if not word.isalpha() or grammar.is_time_word(word) or word in grammar.AUXILIARIES | grammar.POSSESSIVES:
+            break
+        if word in grammar.SUBJECTS | _NOT_CALLED or any(word in lexicon.words(name) for name in others):
+            break
+        end += 1
+    return " ".join(_plain_name(part) for part in parts[place:end]), end
+
+
+_NOT_CALLED = frozenset({"and", "or", "but", "so", "because", "away", "back", "home", "who", "which", "that"})
 
 
 def _closed(part: str) -> bool:
@@ -117,7 +136,8 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
         return None
     fresh = found.name.lower() not in talk.names
     display = f"{relation} {found.name}"
-    talk.call(found.name.split()[0], display)
+    if not grammar.is_title(found.name.split()[0]):
+        talk.call(found.name.split()[0], display)
     talk.call(found.name, display)
     talk.kin[found.noun] = found.name
     talk.meet(display, gender)
@@ -173,11 +193,119 @@ def resolve(clause: str, talk: Discourse) -> str | None:
             return None
         display = _swap(parts, place, owner + "'s")
         return _inner(display, talk, "he" if head == "his" else "she") if head in {"his", "her"} else display
-    known = talk.names.get(head)
+    known, end = known_name(parts, place, talk)
     if known and relation_in(parts) is None:
-        parts[place] = known + parts[place][len(head) :]
+        last = parts[end - 1]
+        parts[place:end] = [known + last[len(last.rstrip(grammar.PUNCTUATION)) :]]
         talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
+
+
+def known_name(parts: list[str], place: int, talk: Discourse) -> tuple[str, int]:
+    """How the bearer of the longest known name at a place is called, and where the name ends; "" if none is known."""
+    for end in range(min(len(parts), place + 3), place, -1):
+        known = talk.names.get(" ".join([*parts[place : end - 1], grammar.bare(parts[end - 1])]).lower())
+        if known:
+            return known, end
+    return "", place
+
+
+# Whether a clause is about somebody else: then what comes next without an owner may be theirs.
+
+
+def tells_of_another(clause: str, talk: Discourse) -> bool:
+    """Whether a clause is about a person or an animal other than the speaker: its subject, or who was dealt with.
+
+    Who serves the speaker (a landlord, a doctor) mostly tells of the speaker's matters, and counts for none.
+    """
+    parts = clause.split()
+    place = grammar.skip_adverbials(parts)
+    verb = grammar.find_verb(parts, place)
+    head = grammar.bare(parts[place])
+    if head in grammar.FIRST:
+        return verb >= 0 and _deals_with_another(parts, verb, talk)
+    if head in {"he", "she", "his", "her"} or grammar.is_title(head):
+        return True
+    if head == "they":
+        return bool(talk.group) and not talk.met
+    subject = parts[place : max(verb, place + 1)]
+    while len(subject) > 1 and grammar.bare(subject[-1]) in lexicon.words("adverbs.txt"):
+        subject = subject[:-1]
+    told = parts[verb:] if verb > place else []
+    return _is_met(subject, 0, talk) or any(map(_is_living, subject)) or _acts_as_person(subject, told, talk)
+
+
+def is_animate(clause: str, talk: Discourse) -> bool:
+    """Whether a clause's subject is surely a person or an animal: only they share it with a verb of another clause."""
+    parts = clause.split()
+    place = grammar.skip_adverbials(parts)
+    head = grammar.bare(parts[place])
+    if head in grammar.SUBJECTS - {"it"} or head in word_set("people.anybody"):
+        return True
+    subject = parts[place : max(grammar.find_verb(parts, place), place + 1)]
+    if any(grammar.bare(part) in relation_nouns() for part in subject) or _is_met(subject, 0, talk):
+        return True
+    return (grammar.is_name(parts[place]) or is_known_word(head)) and tells_of_another(clause, talk)
+
+
+def _is_met(parts: list[str], place: int, talk: Discourse) -> bool:
+    """Whether the name at a place is one of somebody whom the speaker told of ("my sister Ola")."""
+    name, _ = known_name(parts, place, talk)
+    return name.startswith(f"{talk.who}'s ") or grammar.bare(parts[place]).removesuffix("'s") in talk.people
+
+
+def names_thing(subject: str, talk: Discourse) -> bool:
+    """Whether a subject that is nobody is surely a thing: it has an owner or an article, or once had one.
+
+    "Drives a skoda" tells that one: no name has an article.
+    """
+    first = grammar.bare(subject.split(maxsplit=1)[0]).removesuffix("'s")
+    if first in lexicon.words("determiners.txt") | grammar.POSSESSIVES or is_known_word(first):
+        return True
+    told = re.compile(rf"\b(?:an?|the|their|new|{re.escape(talk.who)}'s) (?:[\w-]+ )?{re.escape(first)}\b", re.I)
+    return any(told.search(draft.text) for draft in talk.drafts)
+
+
+def _is_living(part: str) -> bool:
+    """Whether a word is a relative, a friend or an animal, or opens what belongs to one ("my dog's vaccination")."""
+    word = grammar.bare(part).removesuffix("'s")
+    return word in lexicon.pairs("kin.tsv") or word in lexicon.words("pets.txt")
+
+
+def _acts_as_person(subject: list[str], predicate: list[str], talk: Discourse) -> bool:
+    """Whether what a word in no list is told to do or to be is what people and pets do and are ("ola called")."""
+    first = subject[0].strip(grammar.PUNCTUATION)
+    is_name = grammar.is_name(first)
+    if is_known_word(first.lower()) or first.isupper() or not first.isalpha() or not (is_name or len(subject) == 1):
+        return False
+    verb, after = (grammar.bare(part) for part in (*predicate[:2], "", "")[:2])
+    people_do = word_set("statements.private") | word_set("statements.persons_do")
+    if verb not in grammar.BE and verb not in {"has", "have"}:
+        found = grammar.thirds().get(verb, grammar.pasts().get(verb, verb)) in people_do
+    else:
+        states = lexicon.words("states.txt") | lexicon.words("moods.txt") - word_set("people.no_moods")
+        role = any(grammar.bare(part) in lexicon.words("roles.txt") for part in predicate[1:4])
+        doing = grammar.ings().get(after, grammar.pasts().get(after, "")) if after != "gone" else ""
+        found = after in states or role or (is_name and doing in people_do)
+    if found and is_name:
+        talk.people.add(first.lower())
+    return found
+
+
+def _deals_with_another(parts: list[str], verb: int, talk: Discourse) -> bool:
+    """Whether the object right behind the verb is somebody: "took the cat to the vet"; who has one tells of oneself."""
+    word = grammar.bare(parts[verb])
+    if word in word_set("people.having") or word in grammar.AUXILIARIES:
+        return False
+    place = verb + 1
+    while place < len(parts) and grammar.bare(parts[place]) in grammar.POSSESSIVES | {"the"}:
+        place += 1
+    if place >= len(parts):
+        return False
+    named = place == verb + 1 and not is_known_word(grammar.bare(parts[place])) and grammar.bare(parts[place]).isalpha()
+    base = grammar.pasts().get(word, grammar.thirds().get(word, word))
+    dealt = named and base in word_set("people.dealt_with")  # "took rollo to the vet"
+    return dealt or _is_met(parts, place, talk) or _is_living(parts[place])
 
 
 def _counts(predicate: list[str]) -> bool:

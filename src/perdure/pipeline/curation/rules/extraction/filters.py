@@ -151,10 +151,24 @@ def strip_openers(text: str) -> str:
     """The sentence without "hey", "so", "btw", "by the way" and their like before it."""
     start = 0
     while True:
-        match = _opener().match(text, start)
+        match = _opener().match(text, start) or _stretched(text, start)
         if not match or match.end() >= len(text) or _needed(text, start, match):
             return text[start:]
         start = match.end()
+
+
+_STRETCHED = Pattern(r"(?=[a-z]{0,20}([a-z])\1\1)[a-z]{3,40}(?=[\s,.:!]|$)[\s,.:!-]*", re.I)
+_RUN = Pattern(r"([a-z])\1+", re.I)
+
+
+def _stretched(text: str, start: int) -> re.Match[str] | None:
+    """An opener with a letter drawn out: "yooo", "heyyyy", "ughhh"."""
+    match = _STRETCHED.match(text, start)
+    if match is None:
+        return None
+    word = match.group().strip(" ,.:!-").lower()
+    plain = {_RUN.sub(r"\1", word), _RUN.sub(r"\1\1", word)}
+    return match if plain & lexicon.words("openers.txt") else None
 
 
 def _needed(text: str, start: int, match: re.Match[str]) -> bool:

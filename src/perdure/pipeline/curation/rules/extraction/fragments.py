@@ -32,7 +32,7 @@ def plain_statement(sentence: sentences.Sentence, at: int, talk: Discourse) -> l
     parts = text.split()
     if len(parts) not in _WORDS or _ADDRESSED.search(text) or _is_no_statement(text):
         return []
-    resolved = coreference.resolve(text, talk)
+    resolved = coreference.resolve(text, talk) if talk.is_owned(text) else None
     if resolved is None:
         return []
     parts = resolved.split()
@@ -72,7 +72,12 @@ def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
         return False
     if joint.strip(", ") or not _worth_keeping(words) or _comments(words):
         return False
-    keep = grammar.is_name(words[0]) or words[0].isupper() or grammar.is_time_word(grammar.bare(words[0]))
+    keep = (
+        grammar.is_name(words[0])
+        or words[0].isupper()
+        or text.startswith(talk.who)
+        or grammar.is_time_word(grammar.bare(words[0]))
+    )
     last.text = f"{last.text}, {text if keep else text[:1].lower() + text[1:]}"  # a small letter stays small
     return True
 
@@ -115,10 +120,14 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
         return []
     if re.fullmatch(r"[1-9]\d", text) and piece.joint == "," and re.match(r"I am (?!in\b|at\b|on\b)", sentence.last):
         return [statements.make(f"{talk.who} is {text}", "aged", talk, sentence.source)]
-    found = _labelled(text, talk, sentence)
-    found = found or _measured(text, talk, sentence)
-    if found:
-        return found
+    if not talk.of_being:  # behind a clause about somebody else a value may be theirs
+        found = _labelled(text, talk, sentence) or _measured(text, talk, sentence)
+        if found:
+            return found
+    if sentence.is_open:
+        if sentence.kept:  # "she is at the Foreign Office, first posting is Tallinn"
+            attach(text, piece.joint, sentence.source, talk)
+        return []
     if grammar.subject_of(text.split()) or not _tells(text):
         return []
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
@@ -232,7 +241,15 @@ def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     ):
         return []
     label = re.sub(r"^(?:my|our|the) ", "", match.group("label"))
-    return [statements.make(f"{talk.who}'s {label} is {match.group('value')}", "measure", talk, sentence.source)]
+    led = _LED.search(label)  # "gig on the 29th" is on the 29th
+    value = f"{led.group(1)} {match.group('value')}" if led else match.group("value")
+    label = label[: led.start()] if led else label
+    if grammar.bare(label.split()[-1]) in lexicon.words("prepositions.txt") | lexicon.words("determiners.txt"):
+        return []
+    return [statements.make(f"{talk.who}'s {label} is {value}", "measure", talk, sentence.source)]
+
+
+_LED = Pattern(r" ((?:on|at|from|until|by|over|under|above|below)(?: the)?)$", re.I)
 
 
 def _tells(text: str) -> bool:
@@ -271,4 +288,5 @@ def _with_statement(text: str, talk: Discourse, source: int, joint: str) -> None
     if head in {"for", "with", "about", "of", "as"} and not statements.holds_value(text.split()):
         return
     said = statements.finish(text, talk)
-    attach(said[:1].lower() + said[1:] if text[:1].islower() else said, joint, source, talk)
+    small = text[:1].islower() and not said.startswith(talk.who)
+    attach(said[:1].lower() + said[1:] if small else said, joint, source, talk)

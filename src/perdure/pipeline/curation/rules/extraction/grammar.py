@@ -211,6 +211,11 @@ def is_name(token: str) -> bool:
     return word.lower() not in lexicon.pairs("kin.tsv")
 
 
+def is_title(token: str) -> bool:
+    """Whether the token opens a name, in whatever letters: "mr business"."""
+    return bare(token) in word_set("grammar.titles")
+
+
 def is_number(token: str) -> bool:
     """Whether the token begins with a digit, also behind a currency sign."""
     word = token.strip(PUNCTUATION).lstrip("$€£#~<>+-")
@@ -301,7 +306,7 @@ def subject_of(parts: list[str]) -> str:
         return ""
     verb = find_verb(parts, place)
     if verb > place:
-        return "name" if is_name(parts[place]) else "noun"
+        return "name" if is_name(parts[place]) or is_title(head) else "noun"
     return ""
 
 
@@ -351,6 +356,8 @@ def skip_adverbials(parts: list[str]) -> int:
         if head in {"yesterday", "today", "tomorrow", "tonight", "nowadays", "lately"} or (
             head in adverbs and head not in {"all", "both", "each", "myself", "first", "last", "never", "tend", "still"}
         ):
+            if head in word_set("grammar.attributive") and _noun_next(parts, place):
+                return place
             place += 1
             continue
         end = _time_phrase(parts, place)
@@ -358,6 +365,16 @@ def skip_adverbials(parts: list[str]) -> int:
             return place
         place = end
     return 0
+
+
+def _noun_next(parts: list[str], place: int) -> bool:
+    """Whether a noun comes right behind a word: "half marathon" is a phrase, "half the team" and "half asleep" not."""
+    after = bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    others = ("determiners.txt", "prepositions.txt", "adverbs.txt", "states.txt", "moods.txt")
+    if not after or after in SUBJECTS | POSSESSIVES | AUXILIARIES or is_number(after):
+        return False
+    form = (after in pasts() or after in ings() or after in thirds()) and after not in lexicon.words("nounish.txt")
+    return not form and not any(after in lexicon.words(name) for name in others)
 
 
 def _time_phrase(parts: list[str], place: int) -> int:
@@ -394,10 +411,13 @@ def trimmed(text: str, marks: str = " ,.:;!") -> str:
 # The statement under a question: "are you still using X" is "you are still using X".
 
 
-def uninvert(parts: list[str]) -> tuple[str, int]:
-    """The statement of an inverted question ("am I still using X" to "I am still using X"), and its verb's place."""
+def uninvert(parts: list[str], *, open_end: bool = False) -> tuple[str, int]:
+    """The statement of an inverted question ("am I still using X" to "I am still using X"), and its verb's place.
+
+    With `open_end` the question asks for what the subject is, so nothing but the subject need stand behind "is".
+    """
     aux = bare(parts[0])
-    end = _subject_end(parts, aux)
+    end = _subject_end(parts, aux, open_end=open_end)
     if end <= 1 or end > len(parts):
         return "", -1
     subject, rest = parts[1:end], parts[end:]
@@ -419,7 +439,7 @@ def _inflect(verb: str, aux: str, subject: list[str]) -> str:
     return third(low) if aux == "does" and low in bases() else verb
 
 
-def _subject_end(parts: list[str], aux: str) -> int:
+def _subject_end(parts: list[str], aux: str, *, open_end: bool) -> int:
     """Where the subject of an inverted question ends."""
     if len(parts) < 2:
         return -1
@@ -445,6 +465,8 @@ def _subject_end(parts: list[str], aux: str) -> int:
     if best > 0:
         return best
     if aux in {"is", "are", "was", "were"}:
+        if open_end and bare(parts[-1]) not in lexicon.words("moods.txt"):
+            return len(parts)  # "when is the upgrade review": the last word is the noun, and tells nothing of it
         return len(parts) - 1 if len(parts) > 2 else 2
     return -1
 

@@ -37,7 +37,7 @@ def read_style(sentence: str, who: str, *, own: bool) -> str | None:
     if pronouns:
         return f"{who}'s pronouns are {pronouns.group('which').lower()}"
     refused = _NO_PLEASE.match(text) if own else None
-    if refused:
+    if refused and not _is_manner(refused.group("what")):
         return f"{who} does not want {grammar.to_third(refused.group('what'), who)}"
     without = _NONE_FOR_ME.match(text)
     return f"{who} wants no {grammar.to_third(without.group('what'), who)}" if without else None
@@ -109,9 +109,58 @@ _ASSISTANT_ACTS = Pattern(
 )
 
 
+_LESS = Pattern(
+    r"^(?:(?:and|but|so|ok|also|just|please|pls|plz|kindly|hey|maybe|ugh|you can|i need you to|i want you to|"
+    r"i would like you to|let's|lets|try to|(?P<asked>(?:can|could|would|will) (?:you|u|we))),? )*"
+    r"(?:(?P<stop>(?:stop|quit|enough|done)(?: it)?(?: already)? (?:with|of)|no more|lay off(?: with)?|"
+    r"cut (?:it )?out(?: with)?)|"
+    r"(?P<less>(?:go |take it )?(?:easy|easier|light|lighter) (?:on|with)|ease (?:up|off) (?:on|with)|"
+    r"(?:cut|dial|scale) (?:down|back)(?: on)?|tone down|less(?: of)?|fewer|not so (?:many|much)))"
+    rf" (?:(?:all|the|those|these|your|that|any|of|so many|so much|constant|endless) )*(?P<what>.+?)(?:,? {_POLITE})*$",
+    re.I,
+)
+_ABOUT_ONE_TEXT = Pattern(
+    r"\b(?:in|on|at|from|for) (?:it|this|that|there|(?:the|my|a|an)(?: (?!answers|replies)[\w-]+){1,3})$", re.I
+)
+
+
+def read_less(clause: str, who: str, *, marked: bool) -> str | None:
+    """A wish for less of a manner of answering ("can you stop with the bullet points"), also asked with a mark."""
+    match = _LESS.match(cleaning.without_marks(clause).strip(" .,!?"))
+    if match is None or (marked and not match["asked"]):
+        return None
+    what = match["what"]
+    if len(what.split()) > LONGEST_MANNER or not _is_manner(what) or _ABOUT_ONE_TEXT.search(what):
+        return None
+    turned = grammar.to_third(what, who)
+    if match["stop"]:
+        return f"{who} does not want {turned}{_where(what)}"
+    return f"{who} wants the assistant to go easy on {turned}"
+
+
+LONGEST_MANNER = 6
+"""Words that name a manner of answering and how often: "bullet points all the time"."""
+
+
+def _is_manner(what: str) -> bool:
+    """Whether words open with what answers can have: "bullet points", "long answers"."""
+    head = what.lower()
+    styles = any(re.match(rf"{re.escape(style)}\b", head) for style in lexicon.lines("directive_styles.txt"))
+    return styles or _OBJECT.match(what) is not None or _ANSWERS.match(what) is not None
+
+
+_ANSWERS = Pattern(
+    r"(?:[\w-]+ ){0,2}(?:answers|replies|responses|paragraphs|sentences|explanations|summaries|introductions|intros|"
+    r"questions at the end|follow-?up questions)\b",
+    re.I,
+)
+
+
 def read_instruction(clause: str, who: str) -> str | None:
     """The instruction as a fact ("User wants the assistant to reply in French from now on"), or None if it is none."""
     plain = cleaning.without_marks(clause)
+    if less := read_less(clause, who, marked=False):
+        return less
     called = _CALL.match(clause)
     if called and not re.match(r"(?:a |an |crazy|when|if|back|later|tomorrow|at |on )", called.group("what"), re.I):
         return f"{who} wants to be called {_trim(called.group('what'))}"
@@ -155,7 +204,7 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
     if negation in ("no", "no more", "quit", "avoid", "refrain from"):
         if not _OBJECT.search(plain) or re.search(r"\b(?:in|on|at) (?:it|this|that|there)$", plain, re.I):
             return None
-        return f"{who} does not want {grammar.to_third(what, who)}"
+        return f"{who} does not want {grammar.to_third(_PLEASE_END.sub('', what), who)}"
     if not _ASSISTANT_ACTS.match(plain):
         return None
     if (
@@ -168,6 +217,17 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
         return f"{who} wants the assistant to stop {grammar.to_third(what, who)}"
     ever = "ever " if negation == "never" else ""
     return f"{who} does not want the assistant to {ever}{grammar.to_third(what, who)}"
+
+
+def _where(what: str) -> str:
+    """ " in answers" behind a manner that does not say itself that answers have it."""
+    return "" if _TOLD_WHERE.search(what) else " in answers"
+
+
+_TOLD_WHERE = Pattern(
+    r"\b(?:answers|replies|responses|explanations)\b|\b(?:in|at|with|to|for|from|when|unless|if) ", re.I
+)
+_PLEASE_END = Pattern(rf"(?:,? {_POLITE})+$", re.I)
 
 
 def _short_order(match: re.Match[str], plain: str) -> bool:

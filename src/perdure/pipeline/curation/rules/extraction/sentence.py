@@ -16,6 +16,7 @@ from perdure.pipeline.curation.rules.extraction import (
 )
 from perdure.pipeline.curation.rules.extraction.dialogue import presupposed
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.retrieval.standing_facts import keeps_secret
 
 _CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
 
@@ -71,7 +72,13 @@ def _order(order: str, at: int, talk: Discourse) -> None:
 def _asked(piece: sentences.Clause, following: sentences.Clause | None, mood: _Mood, at: int, talk: Discourse) -> bool:
     """Whether the clause is an instruction, a question or a request, or belongs to one; then it has been dealt with."""
     words = filters.strip_openers(piece.text)
-    order = None if mood.marked else instructions.read_instruction(words, talk.who) or _manner(piece, talk)
+    if keeps_secret(words):
+        mood.asking = True
+        return True
+    if mood.marked:
+        order = instructions.read_less(words, talk.who, marked=True) if following is None else None
+    else:
+        order = instructions.read_instruction(words, talk.who) or _manner(piece, talk)
     if not order and mood.ordered and instructions.continues(words):
         more = statements.finish(words, talk)
         order = f"{talk.who} wants the assistant to {more[:1].lower()}{more[1:]}"

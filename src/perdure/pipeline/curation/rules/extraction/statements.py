@@ -126,18 +126,32 @@ class Sentence:
     """The last clause's text, completed."""
     tail: str = ""
     """The last clause's own words."""
+    is_animate: bool = False
+    """Whether that subject is a person or an animal."""
+    is_open: bool = False
+    """Whether of the last clause's subject nobody knows whose it is."""
 
 
 def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
     """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
     text = grammar.trimmed(filters.strip_openers(text).strip(" ,.:;!\"'"))
-    if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
+    if not text or filters.is_hypothetical(text):
+        return []
+    if filters.is_chatter(text):
+        if grammar.subject_of(text.split()):
+            _heed(text, talk)  # "Ola called" tells nothing but whom the next words are about
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
     carried = "I" if carried.lower() == "my name" else carried
     if joint.strip(", ") in {"who", "which"}:
         carried = last_noun(sentence.tail) or carried
         joint = ","
+    elif (shared := _shared(carried, text, sentence, talk)) is None:
+        return []
+    else:
+        carried = shared
+    if carried and subjects.reads_as_noun(text) and (joint != "and" or _ENDS_IN_NOUN.search(sentence.tail)):
+        return []
     sentence.tail = text
     head = grammar.bare(text.split()[0])
     third = head in grammar.thirds() and head not in lexicon.words("nounish.txt")
@@ -145,10 +159,22 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
         carried = talk.person
     if (not carried or carried.lower() in grammar.FIRST) and (stretch := _stretch(text)):
         text = stretch
+    begins, talk.has_begun = not talk.has_begun, True
     full, rule = subjects.complete(text, carried)
+    if rule == "returns":
+        if not carried and not begins:
+            return []  # "Zoltan off sick, back mon"
+        rule = "place"
     if not full or (rule == "role" and not _names_somebody(sentence.last)):
         return []
+    if sentence.is_open and not grammar.subject_of(text.split()):
+        return []
     if rule in subjects.SAID:
+        if talk.of_being and rule in {"noun", "name"} and is_unowned(text):
+            talk.of_another = sentence.is_open = True
+            talk.unowned.append(text)
+            return []
+        sentence.is_open = False
         talk.of_another = rule == "pronoun" or _of_a_person(full.split())
     elif not carried:
         mine = rule == "base" or _first_content(text) in _OF_FIRST or CARRIES.search(text) is not None
@@ -160,8 +186,57 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
         if not subject or not talk.own:
             return []
         full, rule = f"{subject}{full[2:]}", "name"
+    _heed(full, talk)
     return _statement(full, rule, talk, sentence)
 
+
+def _heed(clause: str, talk: Discourse) -> None:
+    """Remember whether a clause is about somebody else; "it" and "that" go on with what was spoken of."""
+    if grammar.bare(clause.split(maxsplit=1)[0]) not in _GOES_ON:
+        talk.of_being = coreference.tells_of_another(clause, talk)
+
+
+_GOES_ON = frozenset({"it", "this", "that", "these", "those", "there"})
+
+
+def is_unowned(text: str) -> bool:
+    """Whether a clause's subject is a mere noun, with no word that says whose it is: "due date moved to the 3rd".
+
+    Relatives are named so by whose they are ("dad is fine"), and a day is nobody's.
+    """
+    parts = text.split()
+    place = grammar.skip_adverbials(parts)
+    head = grammar.bare(parts[place])
+    subject = parts[place : max(grammar.find_verb(parts, place), place + 1)]
+    if subjects.has_owner(head) or grammar.is_title(head):
+        return False
+    if not coreference.is_known_word(head) and not subjects.is_personal(subject):
+        return False  # it may be a name
+    said = {grammar.bare(part) for part in subject}
+    if any(grammar.is_name(part) for part in subject[1:]) or grammar.is_time_word(head):
+        return False
+    return not said & (lexicon.pairs("kin.tsv").keys() | grammar.SUBJECTS | {"me", "us"})
+
+
+def _shared(carried: str, text: str, sentence: Sentence, talk: Discourse) -> str | None:
+    """The last clause's subject if it is that of one that has none; "" if the speaker is, None if nobody can tell.
+
+    A thing has with it what agrees with it ("starts in May and runs until June") or describes it. "The skoda's gone,
+    bought a kia" tells of the speaker, as only people buy, and of "the boiler broke, flooded the hall" nobody knows.
+    """
+    head = _first_content(text)
+    base = grammar.pasts().get(head) or grammar.ings().get(head) or (head if head in grammar.bases() else "")
+    agrees = head in grammar.thirds() or head in grammar.AUXILIARIES or head in lexicon.words("states.txt")
+    if not carried or carried.lower() in grammar.FIRST or sentence.is_animate or agrees or not base:
+        return carried
+    if head in grammar.bases() and head not in grammar.pasts():
+        return ""
+    if base in word_set("statements.persons_do") and coreference.names_thing(carried, talk):
+        return ""
+    return None
+
+
+_ENDS_IN_NOUN = Pattern(r"\b(?:an?|the|my|our|another|some|one|\d+) (?:[\w-]+ )?[\w-]+$", re.I)
 
 _OF_FIRST = frozenset({"am", "are", "have", "haven't", "do", "don't"}) | grammar.MODALS
 """Auxiliaries that no third person has, or that say what the speaker means to do."""
@@ -233,15 +308,17 @@ def _participle_next(parts: list[str], verb: int) -> bool:
 
 
 def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
-    if rule in {"noun", "name"} and not allowed(full, talk):
-        return []
-    naming = coreference.note_people(full, talk)
     parts = full.split()
     place = grammar.skip_adverbials(parts)
     verb = grammar.find_verb(parts, place)
+    if verb > place:
+        sentence.carried = _without_adverbs(parts[place:verb])
+        sentence.is_animate = coreference.is_animate(full, talk)
+    if rule in {"noun", "name"} and not allowed(full, talk):
+        return []
+    naming = coreference.note_people(full, talk)
     if rule == "name" and coreference.relation_in(parts) is None and verb > place:
         coreference.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
-    sentence.carried = _without_adverbs(parts[place:verb]) if verb > place else sentence.carried
     sentence.list_head = ""
     resolved = coreference.resolve(full, talk)
     if resolved is None:

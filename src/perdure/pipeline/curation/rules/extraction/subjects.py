@@ -114,11 +114,42 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{subject} {text}", "third"
     if head in grammar.ings() and after and after not in {"is", "was", "and", "me", "us"}:
         return f"{subject} {be} {text}", "progressive"
+    if head in _RETURNS and _is_when(parts[place + 1 :]):
+        return f"{subject} {be} {text}", "returns"
     if head in grammar.bases() and not _noun_use(head, after):
         if carried or head in lexicon.words("statement_verbs.txt") or DATED.match(text):
             return f"{subject} {text}", "base"
         return "", ""
     return _nominal(text, parts, place, subject)
+
+
+_RETURNS = frozenset({"back", "home", "away", "abroad"})
+"""Where somebody is at a time ("back the 11th"): no verbs there, whatever else they are."""
+
+
+def _is_when(parts: list[str]) -> bool:
+    """Whether words say when, and open with no noun: "the 11th", "to work on monday"; "day 9 October" is none."""
+    head = grammar.bare(parts[0]) if parts else ""
+    named = lexicon.pairs("reconcile_weekdays.tsv").keys() | lexicon.pairs("reconcile_months.tsv").keys()
+    opens = lexicon.words("prepositions.txt") | {"the", "next", "this", "tomorrow", "tonight", "today", "again"} | named
+    return (head in opens or grammar.is_number(head)) and any(map(_is_time, parts))
+
+
+def _is_time(part: str) -> bool:
+    return grammar.is_time_word(grammar.bare(part)) or grammar.is_number(part)
+
+
+def reads_as_noun(text: str) -> bool:
+    """Whether a bare form that nouns have too opens words with no object: "interview on monday", but "interview staff".
+
+    What people say of themselves so ("work at Tesco", "run on Mondays") is a verb.
+    """
+    parts = text.split()
+    head, after = grammar.bare(parts[0]), grammar.bare(" ".join(parts[1:2]))
+    if head in lexicon.words("statement_verbs.txt") or DATED.match(text) or head not in lexicon.words("nounish.txt"):
+        return False
+    led = after in lexicon.words("prepositions.txt") or (after == "the" and any(map(_is_time, parts[2:3])))
+    return head in grammar.bases() and (led or not after or _is_time(after))
 
 
 _TAKES_TIME = Pattern(
@@ -254,7 +285,7 @@ def _owned(text: str, parts: list[str]) -> tuple[str, str]:
     verb = grammar.find_verb(parts, place)
     if head.endswith("'s") and head[:-2] in lexicon.pairs("kin.tsv"):
         return " ".join([*parts[:place], "my", lower_first(parts[place]), *parts[place + 1 :]]), "noun"
-    if head in _OWN_SUBJECT or head.endswith("'s") or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
+    if has_owner(head) or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
         return text, "noun"
     if not is_personal(parts[place:verb]):
         return text, "noun"
@@ -262,6 +293,11 @@ def _owned(text: str, parts: list[str]) -> tuple[str, str]:
         speaks = any(grammar.bare(part) in grammar.FIRST for part in parts[place:verb])
         return (text, "noun") if speaks else ("", "")
     return " ".join([*parts[:place], "my", lower_first(parts[place]), *parts[place + 1 :]]), "noun"
+
+
+def has_owner(head: str) -> bool:
+    """Whether the first word of a noun phrase says which one or whose it is."""
+    return head in _OWN_SUBJECT or head.endswith("'s")
 
 
 def is_personal(subject: list[str]) -> bool:

@@ -8,6 +8,9 @@ from datetime import UTC, datetime, timedelta
 from perdure.domain.text.dates import SEASONS, months_on
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.extraction import grammar
+from perdure.pipeline.curation.rules.memo import per_text
+from perdure.pipeline.curation.rules.slots import read
+from perdure.pipeline.lexicon import word_set
 
 MONTHS = {
     name: number + 1
@@ -61,11 +64,15 @@ def validity(text: str, anchor: datetime) -> tuple[datetime | None, datetime | N
     """(valid_from, valid_to) that the text tells, each an aware UTC midnight or None, counted from `anchor`."""
     start: datetime | None = None
     end: datetime | None = None
+    planned = is_plan(text)
     for match in _DATE.finditer(text[:600]):
         moment = _moment(match, anchor, text)
         if _RESCHEDULED.search(text[: match.start()]):
             continue
-        if moment is None or (moment > anchor and not _STARTS.search(text[max(0, match.start() - 20) : match.start()])):
+        starts = _STARTS.search(text[max(0, match.start() - 20) : match.start()])
+        if planned and not starts and moment is not None:
+            moment = _next(moment, anchor, match)
+        if moment is None or (moment > anchor and not starts and not planned):
             continue
         if _UNTIL.search(text[max(0, match.start() - 24) : match.start()]):
             end = end or moment
@@ -77,6 +84,77 @@ def validity(text: str, anchor: datetime) -> tuple[datetime | None, datetime | N
     if start and end and end < start:
         return None, end
     return start, end
+
+
+def is_ahead(text: str, anchor: datetime, start: datetime | None) -> bool:
+    """Whether a text tells, at `anchor`, of what is so only later; `start` is when it begins, where a date says so."""
+    if start is not None and start > anchor:
+        return True
+    if is_plan(text) and _COMING.search(text) is not None:
+        return True
+    return _is_of_person(text) and _WILL.search(text) is not None
+
+
+_WILL = Pattern(
+    r"\b(?:will|'ll|(?:is|are) (?:about|due|set) to|"
+    r"(?:is|are) going to (?=(?:be|have|get|move|start|leave|work|live|stop|quit|become|marry|buy|sell)\b))\b"
+    r"(?! (?:not|never|only|always|still)\b)",
+    re.I,
+)
+_COMING = Pattern(
+    r"\b(?:soon|tomorrow|tonight|next \w+|in (?:an?|one|two|three|four|five|six|a few|a couple of|\d+) "
+    r"(?:days?|weeks?|months?|years?)|(?:on|this|by) (?:mon|tues|wednes|thurs|fri|satur|sun)day|"
+    r"(?:on |by )?the \d{1,2}(?:st|nd|rd|th))\b",
+    re.I,
+)
+"""A time that is still to come, of which no date is known."""
+
+
+@per_text(4096)
+def is_dated_plan(text: str) -> bool:
+    """Whether a text tells what somebody is to do, and by itself that it is still to come: "is moving in January"."""
+    dated = any(not match["word"] and (match["which"] or "next").lower() == "next" for match in _DATE.finditer(text))
+    return is_plan(text) and (dated or _COMING.search(text) is not None)
+
+
+@per_text(4096)
+def is_plan(text: str) -> bool:
+    """Whether the present tense of a text tells what somebody begins, ends or goes to: with a date it is for then.
+
+    What one has or goes to may be a habit ("goes to yoga on Monday"); what one is having or going to is to come.
+    """
+    parts = text.split()
+    verb = grammar.find_verb(parts)
+    if verb <= 0 or not _is_of_person(text):
+        return False
+    word = grammar.bare(parts[verb])
+    if word == "will":
+        return _WILL.search(text) is not None
+    if word in ("is", "are"):
+        later = (grammar.bare(part) for part in parts[verb + 1 : verb + 4])
+        base = next((grammar.ings()[each] for each in later if each in grammar.ings()), "")
+    else:
+        return grammar.thirds().get(word, "") in word_set("times.turning")
+    return base in word_set("times.turning") | word_set("times.going")
+
+
+def _is_of_person(text: str) -> bool:
+    reading = read(text)
+    return reading.party.kind != "thing" and not reading.topic
+
+
+def _next(moment: datetime, anchor: datetime, match: re.Match[str]) -> datetime | None:
+    """The coming one of a day or month that is told without its year; None where the running month is meant."""
+    groups = match.groupdict()
+    if moment > anchor or not groups["month"] or groups["y1"]:
+        return moment
+    if moment.month == anchor.month and not (groups["d1"] or groups["d2"]):
+        return None
+    return moment.replace(year=moment.year + 1) if (anchor - moment).days > LATELY else None
+
+
+LATELY = 31
+"""Days within which a date without a year that is told of a plan is no date of the next year."""
 
 
 def _moment(match: re.Match[str], anchor: datetime, text: str) -> datetime | None:

@@ -10,6 +10,7 @@ from functools import cache
 
 from perdure.domain.fact import Fact, Neighbour, Relation
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.extraction import times
 from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
@@ -21,6 +22,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     generic,
     held_by,
     names_told,
+    other_object,
     other_value,
     same_party,
     slots_conflict,
@@ -62,18 +64,36 @@ def moody(reading: Reading, fact: Fact) -> Reading:
         mood = replace(mood, hedged=True)
     if fact.valid_to is not None:
         mood = replace(mood, past=True)
+    if fact.ahead or times.is_dated_plan(fact.text):
+        mood = replace(mood, ahead=True)
     return reading if mood is reading.mood else replace(reading, mood=mood)
 
 
 def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding]:
     """The same of a reading."""
-    readings = [read(memory.item.memory) for memory in neighbours]
+    readings = [_planned(read(memory.item.memory), memory, new) for memory in neighbours]
     found: list[Finding] = []
     for memory, reading in zip(neighbours, readings, strict=True):
         pair = Pair(_as_thing(new, reading), reading, memory, memory.similarity)
         apart = different_things(pair.new, reading)
         found.append(Finding(pair, 0.0 if apart else _held(pair), apart))
     return found
+
+
+def _planned(old: Reading, memory: Neighbour, new: Reading) -> Reading:
+    """The memory as a plan where it was told for later, beside a fact that tells what is so.
+
+    Who has moved to York is not who "is moving to York in January": that says not where they live now.
+    """
+    if new.mood.ahead or times.is_plan(new.text) or old.mood.planned or not _was_ahead(old, memory):
+        return old
+    return replace(old, mood=replace(old.mood, planned=True, ahead=True))
+
+
+def _was_ahead(old: Reading, memory: Neighbour) -> bool:
+    """Whether a memory tells what was still to come when it was told."""
+    item = memory.item
+    return (item.valid_from or item.told_at) > item.told_at or times.is_dated_plan(old.text)
 
 
 def _held(pair: Pair) -> float:
@@ -174,10 +194,45 @@ def _of_another(pair: Pair) -> bool:
 
 
 def outlives(pair: Pair) -> bool:
-    """Whether somebody is gone, and the memory says what they are, which that does not end.
+    """Whether the memory holds on beside a change that the fact tells: it is for later, or of who somebody is.
 
     "Split up with Sam" is no word on "boyfriend Sam is allergic to nuts"; "lives with Sam" is about the user.
     """
+    return _holds_until_then(pair) or _is_only_name(pair) or _is_of_one_gone(pair)
+
+
+def _holds_until_then(pair: Pair) -> bool:
+    """Whether a fact is told for later, and the memory tells what holds now: no plan, and nothing with a date.
+
+    "Is moving to York in January" ends no "lives in Hull"; "is flying on the 7th" is news of "is flying on the 5th".
+    """
+    old = pair.old
+    if not pair.new.mood.ahead or old.mood.planned or old.mood.hedged:
+        return False
+    if times.is_plan(old.text) or _was_ahead(old, pair.memory):
+        return False
+    led = (chunk for chunk in old.chunks if chunk.lead not in ("since", "from", "for"))
+    return not any(value.kind in ("date", "weekday") for chunk in led for value in chunk.values)
+
+
+def _is_only_name(pair: Pair) -> bool:
+    """Whether the memory says how somebody is called, and the fact tells something else of them by that name."""
+    new, old = pair.new, pair.old
+    if new.mood.ended or new.mood.denied or signs_of(new)["sign_end"] > 0 or _CALLED.match(new.text):
+        return False
+    called = _CALLED.match(old.text)
+    if called is not None:
+        return f" {folded(called['name'])} " in f" {folded(new.text)} "
+    named = [slot for slot in old.slots if slot.attribute == "name"]
+    again = any(slot.attribute == "name" for slot in new.slots)
+    return bool(named) and not again and new.party.name == " ".join(named[0].concepts)
+
+
+_CALLED = Pattern(r"^.{2,60}? is (?:called|named) (?P<name>[\w' -]{2,40})$")
+
+
+def _is_of_one_gone(pair: Pair) -> bool:
+    """Whether somebody is gone, and the memory says what they are, which that does not end."""
     new, old = pair.new, pair.old
     is_gone = new.mood.ended or new.mood.denied or signs_of(new)["sign_end"] > 0
     is_person = old.party.kind in ("relative", "named") or any((concept,) in relations() for concept in old.topic)
@@ -194,7 +249,11 @@ def may_be_known(pair: Pair) -> bool:
     new, old = pair.new, pair.old
     if is_detail(new.text) and not is_detail(old.text):
         return False
+    if new.values and old.values and other_object(new, old):
+        return False  # the same time makes "starts a course" and "starts a job" look alike
     if new.mood.changed and not new.verb and not new.topic and not old.mood.changed:
+        return False
+    if old.mood.ahead and not new.mood.ahead:
         return False
     if new.mood.negated != old.mood.negated or (new.mood.ended and not (old.mood.ended or old.mood.past)):
         return False

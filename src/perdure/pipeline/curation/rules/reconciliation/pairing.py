@@ -367,7 +367,7 @@ def _holds(new: Reading, old: Reading, pair: Pair) -> float:
         return _same_thing(new, old, pair)
     if slots_hold(new, old):
         return 0.97
-    if not values_fit(new.values, old.values) or slots_conflict(new, old):
+    if not values_fit(new.values, old.values) or slots_conflict(new, old) or other_object(new, old):
         return 0.0
     mine, theirs = content(new), content(old)
     if not mine or not _turned_agree(new, old):
@@ -417,6 +417,19 @@ def moods_agree(new: Reading, old: Reading) -> bool:
     if mine.past and not theirs.past and new.verb in STATES and not mine.changed:
         return bool(new.topic)
     return not (theirs.past and not mine.past and old.verb in STATES)
+
+
+def other_object(new: Reading, old: Reading) -> bool:
+    """Whether one verb has another object in each: "starts a course in September", "starts a new job in September".
+
+    What only says the sort of a thing ("a class") may be the thing that the memory names.
+    """
+    if new.verb != old.verb or new.topic or old.topic or new.verb in ("be", ""):
+        return False  # what somebody is, is no object: a sibling's daughter is a niece
+    one, two = (next((chunk for chunk in each.main if not chunk.lead and chunk.concepts), None) for each in (new, old))
+    if one is None or two is None or akin(one.head, content(old)) or akin(two.head, content(new)):
+        return False
+    return generic(two.head) or not generic(one.head)
 
 
 def slots_hold(new: Reading, old: Reading) -> bool:

@@ -165,6 +165,7 @@ class Mood:
     changed: bool = False  # says that something changed: now, moved to, instead, again
     temporary: bool = False
     corrected: bool = False  # says that an earlier telling was wrong
+    ahead: bool = False  # told for a later time than that of its message
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction import grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 
 # Sentences that open by naming what they correct: "A correction about Lorna: she flies in on the 5th".
@@ -114,7 +116,7 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     if match is None:
         return False
     new, old = match.group("new").strip(), match.group("old").strip(" .!")
-    if len(new.split()) > 5 or not old:
+    if len(new.split()) > 5 or not old or _says_more(new, old):
         return False
     pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)", re.I)
     changed = False
@@ -130,6 +132,22 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     if changed:
         return True
     return any(re.search(rf"(?<!\w){re.escape(new)}(?!\w)", draft.text, re.I) for draft in talk.drafts[-4:])
+
+
+def _says_more(new: str, old: str) -> bool:
+    """Whether what stands before "not ..." is a clause, or names a thing beside its value: "review is 5 May, not 4".
+
+    Put in the place of the old value it would stand inside another statement.
+    """
+    parts = new.split()
+    if grammar.find_verb(parts) > 0:
+        return True
+    mine, theirs = typed(new), typed(old)
+    if mine is None or theirs is None or mine[0] != theirs[0]:
+        return False
+    beside = new.replace(mine[1], " ", 1).split()
+    light = lexicon.words("prepositions.txt") | lexicon.words("determiners.txt")
+    return any(grammar.bare(word) not in light and word not in old.split() for word in beside)
 
 
 def apply_correction(sentence: str, talk: Discourse, source: int) -> bool:

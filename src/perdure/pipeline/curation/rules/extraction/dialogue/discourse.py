@@ -40,6 +40,12 @@ class Discourse:
     """The thing of which this message told something last: what "it" means."""
     of_another: bool = False
     """The last clause of this message that has a subject told of another person: one without is not the user's."""
+    of_being: bool = False
+    """The last clause of this message told of another person or an animal: a bare noun behind it is not the user's."""
+    has_begun: bool = False
+    """A clause of this message was read."""
+    unowned: list[str] = field(default_factory=list)
+    """Clauses of this message that tell of something of which was not said whose it is."""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
     about_self: bool = False
@@ -58,6 +64,8 @@ class Discourse:
     """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
     names: dict[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
+    people: set[str] = field(default_factory=set)
+    """Names, in lower case, of which something was told that people and pets do."""
     kin: dict[str, str] = field(default_factory=dict)
     """Relation ("sister") to the latest name heard for it."""
     drafts: list[Draft] = field(default_factory=list)
@@ -73,14 +81,20 @@ class Discourse:
             language=self.language,
             names=self.names,
             kin=self.kin,
+            people=self.people,
             drafts=[draft for draft in self.drafts if any(at >= 0 for at in draft.sources)],
         )
 
     def begin_message(self, *, goes_on: bool) -> None:
         """What "it" meant is over, unless the message goes on with it; whom "she" meant fades."""
         self.subject = self.thing if goes_on else ""
-        self.of_another = False
+        self.of_another = self.of_being = self.has_begun = False
+        self.unowned = []
         self.met = min(self.met + 1, 2)
+
+    def is_owned(self, text: str) -> bool:
+        """Whether a sentence of this message begins with no clause of which nobody knows whose matter it tells."""
+        return not any(text.startswith(clause) for clause in self.unowned)
 
     def meet(self, display: str, gender: str) -> None:
         """Remember the person spoken of last."""

@@ -237,7 +237,7 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
         return Frame("")
     if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
         return _identity(measure, thing, parts, aux)
-    statement, verb = uninvert(parts)
+    statement, verb = uninvert(parts, open_end=wh in {"when", "where", "why"})
     if not statement:
         return None
     words = statement.split()
