@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +35,14 @@ from perdure.pipeline.curation.rules.extraction import notes, read_messages, wor
 from talk_data import Turn, read_dialogues, says, says_any
 
 OLD_LABELS = {"N": "S", "U": "R", "A": "B"}
-WEIGHTS = {"pair": 1.0, "item": 1.0, "beside": 0.3, "gold": 1.0, "raw": 0.7, "rules": 0.7, "near": 0.6, "far": 0.1}
+WEIGHTS = {"pair": 1.0, "item": 1.0, "beside": 0.3, "gold": 1.0, "raw": 0.7, "rules": 0.7, "near": 0.25, "far": 0.05}
 """How much a line counts by where it is from: negatives of dialogues are many."""
 NEAREST, FARTHER = 4, 1
 """Earlier statements of a dialogue that each is set beside, nearest ones and drawn ones."""
 ALIKE = 0.93
 """Cosine from which two statements of a dialogue say the same, which nobody labelled."""
+TELLS, TELLS_NEAREST, MAY_TELL = 0.62, 0.5, 0.38
+"""Cosines from which a statement tells a labelled fact of its message: any, the nearest one, perhaps."""
 LONGEST = 40  # words of a sentence as said, and of the assistant's message before it
 EMPTY = 3.0  # how much a line counts of a message from which nothing should be kept
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -57,12 +60,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of one message of a dialogue, and the positions of the labelled facts that it says."""
+    """A statement of one message of a dialogue; of a labelled fact also its place among these."""
 
     text: str
     kind: str
     message: int
-    says: frozenset[int]
+    place: int | None = None
 
 
 def of_pairs(path: Path) -> Iterator[Row]:
@@ -112,54 +115,82 @@ def _of_dialogue(
     name: str, turns: Sequence[Turn], retires: Sequence[Sequence[str]], random: np.random.Generator
 ) -> Iterator[Row]:
     gold = [(number, fact) for number, turn in enumerate(turns) for fact in turn.gold]
-    statements = [
-        Statement(fact["text"], "gold", number, frozenset([place])) for place, (number, fact) in enumerate(gold)
-    ]
-    for number, turn in enumerate(turns):
-        own = [place for place, (at, _) in enumerate(gold) if at == number]
-        sentences = [each.strip() for each in _SENTENCE.split(turn.message.content)]
-        read = read_messages(
-            [*([turn.before] if turn.before else []), turn.message], now=turn.message.timestamp, context=turn.context
-        )
-        texts = {each: "raw" for each in sentences if 3 <= len(each.split()) <= LONGEST}
-        texts |= {fact.text: "rules" for fact in read.facts if not fact.forget}
-        for text, kind in texts.items():
-            said = frozenset(place for place in own if says(text, gold[place][1]))
-            statements.append(Statement(text, kind, number, said))
-    statements.sort(key=lambda each: each.message)
+    statements = _statements(turns, gold)
     vectors = _vectors([each.text for each in statements])
-    at_gold = {next(iter(each.says)): n for n, each in enumerate(statements) if each.kind == "gold"}
-    replaced: dict[int, int] = {}
-    gone_at: dict[int, int] = {}
+    told = [_told(each, gold, vectors[n], vectors) for n, each in enumerate(statements)]
+    ends: dict[int, tuple[int, int | None]] = {}  # of a labelled fact: the message, and the fact in its place
     for number, tags in enumerate(retires):
         for tag in tags:
             olds = [place for place, (at, fact) in enumerate(gold) if fact.get("tag") == tag and at <= number]
             news = [place for place, (at, _) in enumerate(gold) if at == number and place not in olds]
             if olds:
-                gone_at[olds[-1]] = number
-            if olds and news:
-                near = [float(vectors[at_gold[place]] @ vectors[at_gold[olds[-1]]]) for place in news]
-                replaced[olds[-1]] = news[int(np.argmax(near))]
+                near = [float(vectors[place] @ vectors[olds[-1]]) for place in news]
+                ends[olds[-1]] = (number, news[int(np.argmax(near))] if news else None)
+    at_work = [{place for place, (end, _) in ends.items() if end == number} for number in range(len(turns))]
     for n, new in enumerate(statements):
-        before = [m for m, old in enumerate(statements[:n]) if old.message < new.message]
-        for m in before:
-            old = statements[m]
-            if any(replaced.get(place) in new.says for place in old.says):
-                yield Row("R", new.text, old.text, WEIGHTS[new.kind] * WEIGHTS[old.kind], name)
-        standing = [
-            m
-            for m in before
-            if not any(gone_at.get(place, len(turns)) <= new.message for place in statements[m].says)
-            and not (new.says & statements[m].says)
-            and vectors[n] @ vectors[m] < ALIKE
-            and not (new.kind == "raw" and statements[m].kind == "raw" and not (new.says and statements[m].says))
-        ]
-        near = sorted(standing, key=lambda m: -float(vectors[n] @ vectors[m]))
-        drawn = random.permutation(near[NEAREST:])[:FARTHER] if len(near) > NEAREST else []
-        for m in near[:NEAREST]:
+        beside = []
+        for m, old in enumerate(statements):
+            if old.message >= new.message:
+                continue
+            sure, may = told[m]
+            over = {place for place in sure if place in ends and ends[place][0] <= new.message}
+            ended = over & at_work[new.message]
+            if ended:
+                if any(_is_new(ends[place][1], new, told[n][0]) for place in ended):
+                    yield Row("R", new.text, old.text, WEIGHTS[new.kind] * WEIGHTS[old.kind], name)
+            elif not over and not any(place in ends and ends[place][0] <= new.message for place in may):
+                both_gold = new.kind == old.kind == "gold"
+                in_doubt = any(gold[place][0] == old.message for place in at_work[new.message]) and not both_gold
+                raw = new.kind == old.kind == "raw" and not (told[n][0] and sure)
+                if not (in_doubt or raw or told[n][0] & sure or vectors[n] @ vectors[m] >= ALIKE):
+                    beside.append(m)
+        beside.sort(key=lambda m: -float(vectors[n] @ vectors[m]))
+        drawn = random.permutation(beside[NEAREST:])[:FARTHER]
+        for m in beside[:NEAREST]:
             yield Row("B", new.text, statements[m].text, WEIGHTS["near"], name)
         for m in drawn:
             yield Row("X", new.text, statements[int(m)].text, WEIGHTS["far"], name)
+
+
+def _statements(turns: Sequence[Turn], gold: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Statement]:
+    """The labelled facts, then what was typed and what the rules read out of it, each of these message by message.
+
+    The facts come first, so that one has the same place here as among the labels.
+    """
+    found = [Statement(fact["text"], "gold", number, place) for place, (number, fact) in enumerate(gold)]
+    for number, turn in enumerate(turns):
+        typed = turn.message.content.strip()
+        sentences = [typed, *(each.strip() for each in _SENTENCE.split(typed))]
+        read = read_messages(
+            [*([turn.before] if turn.before else []), turn.message], now=turn.message.timestamp, context=turn.context
+        )
+        texts = {each: "raw" for each in sentences if 3 <= len(each.split()) <= LONGEST}
+        texts |= {fact.text: "rules" for fact in read.facts if not fact.forget}
+        found += [Statement(text, kind, number) for text, kind in texts.items()]
+    return found
+
+
+def _told(
+    statement: Statement, gold: Sequence[tuple[int, Mapping[str, Any]]], vector: np.ndarray, vectors: np.ndarray
+) -> tuple[set[int], set[int]]:
+    """The labelled facts of its own message that a statement tells, and those that it may tell.
+
+    Keywords are strict ("tuesday" is not in "tues"), and what is not known to be told must not become an example of
+    what stands beside: likeness decides too, and what it leaves in doubt is no example of anything.
+    """
+    if statement.place is not None:
+        return {statement.place}, set()
+    near = {place: float(vector @ vectors[place]) for place, (at, _) in enumerate(gold) if at == statement.message}
+    sure = {place for place, like in near.items() if like >= TELLS or says(statement.text, gold[place][1])}
+    nearest = max(near, key=near.__getitem__, default=-1)
+    if near and (not sure or len(near) == 1) and near[nearest] >= TELLS_NEAREST:
+        sure.add(nearest)
+    return sure, {place for place, like in near.items() if place not in sure and like >= MAY_TELL}
+
+
+def _is_new(place: int | None, statement: Statement, told: set[int]) -> bool:
+    """Whether a statement tells the labelled fact in an ended one's place; without one, what was typed tells it."""
+    return statement.kind == "raw" if place is None else place in told
 
 
 def of_worth(path: Path) -> Iterator[Row]:

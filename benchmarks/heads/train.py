@@ -18,7 +18,7 @@ and `--all`, on the rows of
         --worth $D/talk/train.jsonl $D/talk/train2.jsonl
                 $D/curation/extraction_dev*.jsonl $D/curation/extraction_{nofact,plain,traps}.jsonl
 
-and packed with `pack.py judge.npz HEADS.npz`.
+and packed with `pack.py judge.npz HEADS.npz`. `rows.py` told by keywords alone then what says what (`_told`).
 """
 
 from __future__ import annotations
