@@ -35,7 +35,7 @@ from perdure.pipeline.curation.rules.extraction import notes, read_messages, wor
 from talk_data import Turn, read_dialogues, says, says_any
 
 OLD_LABELS = {"N": "S", "U": "R", "A": "B"}
-WEIGHTS = {"pair": 1.0, "item": 1.0, "beside": 0.3, "gold": 1.0, "raw": 0.7, "rules": 0.7, "near": 0.25, "far": 0.05}
+WEIGHTS = {"pair": 1.0, "item": 1.0, "beside": 0.3, "gold": 1.0, "raw": 0.7, "rules": 0.7, "near": 0.6, "far": 0.1}
 """How much a line counts by where it is from: negatives of dialogues are many."""
 NEAREST, FARTHER = 4, 1
 """Earlier statements of a dialogue that each is set beside, nearest ones and drawn ones."""
@@ -126,24 +126,24 @@ def _of_dialogue(
             if olds:
                 near = [float(vectors[place] @ vectors[olds[-1]]) for place in news]
                 ends[olds[-1]] = (number, news[int(np.argmax(near))] if news else None)
-    at_work = [{place for place, (end, _) in ends.items() if end == number} for number in range(len(turns))]
+    ended_by = [{place for place, (end, _) in ends.items() if end == number} for number in range(len(turns))]
+    of_message = [{place for place, (at, _) in enumerate(gold) if at == number} for number in range(len(turns))]
     for n, new in enumerate(statements):
         beside = []
         for m, old in enumerate(statements):
             if old.message >= new.message:
                 continue
             sure, may = told[m]
-            over = {place for place in sure if place in ends and ends[place][0] <= new.message}
-            ended = over & at_work[new.message]
-            if ended:
-                if any(_is_new(ends[place][1], new, told[n][0]) for place in ended):
-                    yield Row("R", new.text, old.text, WEIGHTS[new.kind] * WEIGHTS[old.kind], name)
-            elif not over and not any(place in ends and ends[place][0] <= new.message for place in may):
-                both_gold = new.kind == old.kind == "gold"
-                in_doubt = any(gold[place][0] == old.message for place in at_work[new.message]) and not both_gold
-                raw = new.kind == old.kind == "raw" and not (told[n][0] and sure)
-                if not (in_doubt or raw or told[n][0] & sure or vectors[n] @ vectors[m] >= ALIKE):
-                    beside.append(m)
+            over = {place for place in sure | may if place in ends and ends[place][0] <= new.message}
+            ended = sure & ended_by[new.message]
+            if any(_is_new(ends[place][1], new, told[n][0]) for place in ended):
+                yield Row("R", new.text, old.text, WEIGHTS[new.kind] * WEIGHTS[old.kind], name)
+            both_gold = new.kind == old.kind == "gold"
+            in_doubt = bool(of_message[old.message] & ended_by[new.message]) and not both_gold
+            unlabelled = new.kind == old.kind == "raw" and not (told[n][0] and sure)
+            alike = bool(told[n][0] & sure) or vectors[n] @ vectors[m] >= ALIKE
+            if not (over or in_doubt or unlabelled or alike):
+                beside.append(m)
         beside.sort(key=lambda m: -float(vectors[n] @ vectors[m]))
         drawn = random.permutation(beside[NEAREST:])[:FARTHER]
         for m in beside[:NEAREST]:

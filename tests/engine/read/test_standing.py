@@ -336,6 +336,14 @@ def test_the_profile_has_the_current_value_alone(quick: Memory) -> None:
     assert "Oslo" not in quick.context("Oslo", **ANA)
 
 
+def test_what_begins_later_is_not_what_holds(quick: Memory) -> None:
+    said(quick, "I live in Oslo.", "I'm moving to Bergen next month.")
+    assert profile(quick) == ["User lives in Oslo"]
+    assert {item.memory for item in quick.get_all(**ANA).results} == {
+        "User lives in Oslo", "User is moving to Bergen next month",
+    }  # fmt: skip
+
+
 def test_what_was_deleted_denied_or_has_many_values_is_not_in_it(quick: Memory) -> None:
     (home,) = said(quick, "I live in Oslo.")
     said(quick, "I am not 33 years old.", "I have a cat called Miso.", "I love hiking.")

@@ -166,16 +166,8 @@ KNOWN: Mapping[str, Make] = {
     "source": lambda his, mine: ["chat:planted", his.words[0][:6]],
     **dict.fromkeys(
         (
-            *(
-                "delete_linked",
-                "deleted",
-                "show_expired",
-                "include_past",
-                "hydrate",
-                "explain",
-                "latest_only",
-                "keyword_search",
-            ),
+            *("delete_linked", "show_expired", "include_past", "hydrate", "explain", "latest_only", "keyword_search"),
+            *("deleted",),
             *("filter_memories", "enable_graph", "async_mode", "rerank", "infer", "immutable", "decay", "multilingual"),
         ),
         FLAGS,

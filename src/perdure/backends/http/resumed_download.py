@@ -193,7 +193,7 @@ def _open(request: urllib.request.Request, timeout: float) -> http.client.HTTPRe
     from http import HTTPStatus
 
     try:
-        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=timeout)  # noqa: S310 - as above
+        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=timeout)  # noqa: S310 - of `_request`
     except urllib.error.HTTPError as error:
         with error:
             if error.code == HTTPStatus.TOO_MANY_REQUESTS or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:

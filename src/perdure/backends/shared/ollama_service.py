@@ -160,4 +160,4 @@ class OllamaService(service.Service["ollama.AsyncClient"]):
         return self._of_status(error.status, said, code=service.code_of(error.status), after=error.after)
 
     async def _closed(self, client: ollama.AsyncClient) -> None:
-        await client.close()  # type: ignore[no-untyped-call]  # the client leaves it so
+        await client.close()  # type: ignore[no-untyped-call]  # its `close` has no types

@@ -194,7 +194,7 @@ class CachedVectorStore(WrappingStore):
         self._answers = Answers(self._cache, settings.ttl)
         self._identity = ""
         kept = f"answers in the cache, out of reach, keep it for at most {settings.ttl:g} seconds"
-        self.scrub_note = "; ".join(note for note in (self.scrub_note, kept) if note)  # type: ignore[misc]  # as durable
+        self.scrub_note = "; ".join(note for note in (self.scrub_note, kept) if note)  # type: ignore[misc]  # a class constant of the port
 
     async def open(self) -> None:
         await super().open()

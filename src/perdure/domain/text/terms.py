@@ -221,6 +221,14 @@ _RUN = Pattern(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _ACCENT = Pattern("[\u0300-\u036f]")
 
 
+_DRAWN = Pattern(r"(\w)\1{2,}")
+
+
+def undrawn(word: str) -> frozenset[str]:
+    """Return a word with each letter that is drawn out written once, and written twice: "yesss", "woohooo"."""
+    return frozenset((_DRAWN.sub(r"\1", word), _DRAWN.sub(r"\1\1", word)))
+
+
 def index_text(text: str) -> str:
     """Return the words of the text, with spaces between those that need them, as input of the full-text index.
 

@@ -92,12 +92,11 @@ class Lookup:
 async def _deleted_page(kernel: Kernel, scope: Scope, wanted: Filter, limit: int, cursor: str | None) -> ListResult:
     ledger, before = kernel.history_ledger(), None if cursor is None else read_cursor(cursor)
     found: list[tuple[HistoryRecord, MemoryItem]] = []
-    size = min(AT_A_TIME, limit + 1)
     while len(found) <= limit:
-        page = await ledger.deletions(scope, size, before)
+        page = await ledger.deletions(scope, AT_A_TIME, before)
         items = await _deleted_items(kernel, ledger, scope, page)
         found += [(record, item) for record, item in items if matches(wanted, item.to_payload())]
-        if len(page) < size:
+        if len(page) < AT_A_TIME:
             break
         before = page[-1].timestamp, page[-1].sequence
     last = found[limit - 1][0] if len(found) > limit else None

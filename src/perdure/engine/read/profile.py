@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from perdure.backends.vector_stores.base import Point
+from perdure.domain.clock import iso
 from perdure.domain.fact import Fact
 from perdure.domain.filter import Condition, Filter, matches
 from perdure.domain.memory import MemoryItem
@@ -116,19 +117,24 @@ class Profile:
         return points
 
     async def profile(self, scope: Scope) -> list[MemoryItem]:
-        """Return the scope's current facts of single-valued attributes, in an order that only changes with them."""
+        """Return the scope's current facts of single-valued attributes, in an order that only changes with them.
+
+        What begins later ("is moving to York in January") is not what holds.
+        """
         kernel = self._kernel
+        now = kernel.clock.now()
         attributes = tuple(sorted(words("profile_attributes.txt")))
         wanted = visible(
             scope,
-            now=kernel.clock.now(),
+            now=now,
             filters=Condition("attribute", "in", attributes),
         )
         page = await kernel.store.list(kernel.collection, wanted, LOOKED_AT)
         items = [MemoryItem.from_payload(point.payload) for point in page.points if matches(TRUSTED, point.payload)]
         held: dict[tuple[str, str], MemoryItem] = {}
         for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # each run may have its own
-            if item.slots is not None and item.slots.polarity and not is_directive(item):
+            has_begun = item.valid_from is None or item.valid_from <= iso(now)
+            if item.slots is not None and item.slots.polarity and has_begun and not is_directive(item):
                 held[item.slots.subject, item.slots.attribute] = item
         return sorted(held.values(), key=lambda item: (item.created_at, item.id))[-MOST:]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.text.pattern import Pattern
-from perdure.domain.text.terms import split_words
+from perdure.domain.text.terms import split_words, undrawn
 from perdure.pipeline.lexicon import word_set, words
 from perdure.pipeline.retrieval.features import QUESTION_MARKS, SENTENCE_END, read_unit
 from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
@@ -410,10 +410,7 @@ def _is_small(word: str) -> bool:
     if _LAUGHS.fullmatch(word):
         return True
     small = words("recall_stopwords.txt") | word_set("talk.small")
-    return bool({word, _STRETCHED.sub(r"\1", word), _STRETCHED.sub(r"\1\1", word)} & small)
-
-
-_STRETCHED = Pattern(r"(\w)\1{2,}")  # "yesss", "thxxx"
+    return bool({word, *undrawn(word)} & small)
 
 
 def asks_of(text: str, about: frozenset[str]) -> bool:

@@ -1,7 +1,4 @@
-"""Facts that tell how an assistant is to answer: the standing instructions among what a curator wrote down.
-
-And requests that look like one, but are about a single matter.
-"""
+"""Which facts tell how an assistant is to answer, and which requests look like that but are about a single matter."""
 
 from __future__ import annotations
 

@@ -288,6 +288,8 @@ def _whole(sentence: str, talk: Discourse) -> str:
     text = cleaning.clean(sentence).restore(statements.finish(resolved, talk))
     if re.search(rf"(?:[,;:]|\b(?:and|but|so|because)) {re.escape(talk.who)} ", text):
         return ""  # two clauses are two facts
+    if coreference.leaves_out_who(resolved, talk):
+        return ""
     return text if conversation_reader.may_be_stored(Draft(text, (), "whole", 1.0), talk.who) else ""
 
 

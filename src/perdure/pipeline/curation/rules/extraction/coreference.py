@@ -248,6 +248,13 @@ def is_animate(clause: str, talk: Discourse) -> bool:
     return (grammar.is_name(parts[place]) or is_known_word(head)) and tells_of_another(clause, talk)
 
 
+def leaves_out_who(sentence: str, talk: Discourse) -> bool:
+    """Whether a sentence goes on from a thing with what somebody did: "the skoda's gone, bought a kia"."""
+    first, comma, rest = sentence.partition(", ")
+    did = grammar.bare(rest.split(maxsplit=1)[0]) in grammar.pasts() if comma else False
+    return did and not is_animate(first, talk)
+
+
 def _is_met(parts: list[str], place: int, talk: Discourse) -> bool:
     """Whether the name at a place is one of somebody whom the speaker told of ("my sister Ola")."""
     name, _ = known_name(parts, place, talk)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Literal
 
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import undrawn
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import cleaning, grammar
 from perdure.pipeline.curation.rules.memo import per_text
@@ -158,7 +159,6 @@ def strip_openers(text: str) -> str:
 
 
 _STRETCHED = Pattern(r"(?=[a-z]{0,20}([a-z])\1\1)[a-z]{3,40}(?=[\s,.:!]|$)[\s,.:!-]*", re.I)
-_RUN = Pattern(r"([a-z])\1+", re.I)
 
 
 def _stretched(text: str, start: int) -> re.Match[str] | None:
@@ -167,8 +167,7 @@ def _stretched(text: str, start: int) -> re.Match[str] | None:
     if match is None:
         return None
     word = match.group().strip(" ,.:!-").lower()
-    plain = {_RUN.sub(r"\1", word), _RUN.sub(r"\1\1", word)}
-    return match if plain & lexicon.words("openers.txt") else None
+    return match if undrawn(word) & lexicon.words("openers.txt") else None
 
 
 def _needed(text: str, start: int, match: re.Match[str]) -> bool:

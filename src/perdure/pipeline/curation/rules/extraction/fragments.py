@@ -33,7 +33,7 @@ def plain_statement(sentence: sentences.Sentence, at: int, talk: Discourse) -> l
     if len(parts) not in _WORDS or _ADDRESSED.search(text) or _is_no_statement(text):
         return []
     resolved = coreference.resolve(text, talk) if talk.is_owned(text) else None
-    if resolved is None:
+    if resolved is None or coreference.leaves_out_who(resolved, talk):
         return []
     parts = resolved.split()
     verb = grammar.find_verb(parts, grammar.skip_adverbials(parts))
@@ -71,6 +71,8 @@ def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
     if last.forget or last.procedural or last.rule in _CLOSED or len(last.text.split()) > LONGEST_FACT:
         return False
     if joint.strip(", ") or not _worth_keeping(words) or _comments(words):
+        return False
+    if not last.text.startswith(talk.who) and coreference.leaves_out_who(f"{last.text}, {text}", talk):
         return False
     keep = (
         grammar.is_name(words[0])
