@@ -134,7 +134,6 @@ def test_a_thing_has_no_verb_with_another_clause(turns: tuple[str, ...], expecte
         ("Skoda's gone, bought a kia", ["Skoda has gone"]),
         ("the boiler died, ordered a new one", ["User ordered a new one"]),
         ("the flat is sold, rented a studio in Leith", ["User rented a studio in Leith"]),
-        ("the exam was hard, passed it", []),
         ("my sister moved to Cork, bought a flat", ["User's sister moved to Cork", "User's sister bought a flat"]),
         ("im on holiday, rented a car in Faro", ["User is on holiday", "User rented a car in Faro"]),
     ],

@@ -249,10 +249,10 @@ def is_animate(clause: str, talk: Discourse) -> bool:
 
 
 def leaves_out_who(sentence: str, talk: Discourse) -> bool:
-    """Whether a sentence goes on from a thing with what somebody did: "the skoda's gone, bought a kia"."""
+    """Whether a sentence goes on from a thing with what only people do: "the skoda's gone, bought a kia"."""
     first, comma, rest = sentence.partition(", ")
-    did = grammar.bare(rest.split(maxsplit=1)[0]) in grammar.pasts() if comma else False
-    return did and not is_animate(first, talk)
+    did = grammar.pasts().get(grammar.bare(rest.split(maxsplit=1)[0])) if comma else None
+    return did in word_set("statements.persons_do") and not is_animate(first, talk)
 
 
 def _is_met(parts: list[str], place: int, talk: Discourse) -> bool:
