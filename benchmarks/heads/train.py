@@ -8,8 +8,11 @@ for each task are trained. Both texts are read as one, `[CLS] first [SEP] second
 over the tokens of each. A tenth of the groups is kept apart and tells how the training goes; `--check` files are only
 measured. Needs PyTorch and safetensors; some 50 minutes on one core of a processor.
 
-The packaged judge (`src/perdure/backends/embedders/judge.npz`) was made of one training, seed 0, with these settings
-and `--all`, on the rows of
+With `--start JUDGE.npz` a packed judge is trained further, by default for one epoch: of its rows as many are drawn as
+`AGAIN` says.
+
+The packaged judge (`src/perdure/backends/embedders/judge.npz`) was made of two trainings (docs/adr/0053), both with
+`--all` and seed 0: the first from the encoder on the rows of
 
     D=benchmarks/data; python rows.py ROWS.tsv --talk $D/talk/train.jsonl $D/talk/train2.jsonl
         --items $D/curation/reconcile_dev.jsonl $D/curation/reconcile_dev2.jsonl
@@ -18,7 +21,9 @@ and `--all`, on the rows of
         --worth $D/talk/train.jsonl $D/talk/train2.jsonl
                 $D/curation/extraction_dev*.jsonl $D/curation/extraction_{nofact,plain,traps}.jsonl
 
-and packed with `pack.py judge.npz HEADS.npz`. `rows.py` told by keywords alone then what says what (`_told`).
+for which `rows.py` told by keywords alone what says what (`_told`); the second from that judge with `--rate 1.5e-4`, on
+the rows of the same call with `$D/talk/train4.jsonl` after train2.jsonl in `--talk`, labelled by likeness too. Packed
+was the mean of both, `pack.py judge.npz SECOND.npz --beside FIRST_JUDGE.npz`.
 """
 
 from __future__ import annotations
@@ -30,13 +35,14 @@ import math
 import random
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pack import unpacked
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -56,6 +62,9 @@ NAMES = (
     "Farid", "Greta", "Lucía", "Wen", "Sanna",
 )  # fmt: skip
 CLS, SEP = 101, 102
+AGAIN = {"R": 0.85, "B": 0.3, "X": 0.5, "pair": 2.0, "worth": 0.35}
+"""Share drawn of the rows when a judge is trained further: by label of those from dialogues, which are many; of
+labelled pairs and items; of sentences and facts, by which it must not forget what it knows."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,19 @@ def read_rows(path: Path) -> list[Row]:
         task, label, first, second, weight, group = line.split("\t")
         rows.append(Row(task, LABELS[task].index(label), first, second, float(weight), group))
     return rows
+
+
+def again(rows: list[Row]) -> list[Row]:
+    """The rows by their share in a further training; one that counts more than 1 comes as often as that."""
+    drawn = []
+    for row in rows:
+        is_talk = "." not in row.group.partition(" ")[0]
+        kind = LABELS[row.task][row.label] if is_talk else "pair"
+        left = min(1.0, row.weight) * AGAIN[kind if row.task == "relation" else "worth"]
+        while left > 0:
+            drawn.append(replace(row, weight=min(1.0, left)))
+            left -= 1
+    return drawn
 
 
 class Layer(nn.Module):
@@ -243,7 +265,13 @@ def train(given: argparse.Namespace, rows: list[Row], seed: int, device: torch.d
     tokenizer = Tokenizer.from_file(str(given.model / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    model = Heads(weights, given.layers, given.dropout).to(device)
+    known = {name: torch.from_numpy(value) for name, value in unpacked(given.start).items()} if given.start else {}
+    model = Heads({**weights, **known}, given.layers, given.dropout)
+    if known:
+        rows = again(rows)
+        for task, output in model.outputs.items():
+            output.load_state_dict({kind: known[f"{task}.{kind}"] for kind in ("weight", "bias")})
+    model = model.to(device)
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=given.rate, weight_decay=DECAY)
     steps = int(given.epochs * (sum(min(1.0, row.weight) for row in rows) // BATCH + 1))
@@ -290,13 +318,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--check", nargs="*", default=[])
     parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--start", type=Path, help="a packed judge to train further")
+    parser.add_argument("--epochs", type=int, help="3, or 1 with --start")
     parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--dropout", type=float, default=DROPOUT)
     parser.add_argument("--tasks", nargs="+", choices=sorted(LABELS), default=list(LABELS))
     parser.add_argument("--all", action="store_true", help="train on the tenth too, once the settings are chosen")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    given.epochs = given.epochs or (1 if given.start else 3)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows = [row for row in read_rows(given.rows) if row.task in given.tasks]
     apart = [row for row in rows if is_apart(row)]

@@ -79,16 +79,14 @@ def _taken_down(heard: list[tuple[Finding, bool]]) -> Any:
 
         return call
 
-    names = ("_judged", "judged_beside")
-    return mock.patch.multiple(decisions, **{name: and_heard(getattr(decisions, name)) for name in names})
+    return mock.patch.object(decisions, "_asked", and_heard(decisions._asked))
 
 
 def _row(dialogue: str, message: int, heard: tuple[Finding, bool], ended: dict[str, Any]) -> Row:
     finding, is_fact = heard
     old = finding.pair.memory.item.memory
     changes = tuple(tag for tag, fact in ended.items() if says(old, fact))
-    may = is_fact and (finding.pair.memory.item.kind == "notes" or judge.may_take_place(finding))
-    return Row(dialogue, message, old, changes, judge.signs(finding), may)
+    return Row(dialogue, message, old, changes, judge.signs(finding), is_fact)
 
 
 def fit(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:

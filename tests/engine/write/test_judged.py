@@ -129,6 +129,34 @@ def test_a_fact_takes_the_place_of_a_note_that_it_surely_replaces() -> None:
     assert renewed(Told(REPLACES), replace(fact, kind="notes"), earlier).over is None
 
 
+def test_the_passage_of_a_fact_is_judged_where_the_fact_alone_leaves_doubt() -> None:
+    fact = Fact(text="User went to Leeds", said="The bank said no. So Leeds it is, from May.")
+    old = near("User is buying a flat in York")
+    judge = Told(Relation(0.1, 0.0, 0.0, 0.8, 0.1))
+    judged(judge, fact, [old])
+    assert judge.asked == [(fact.text, old.item.memory), (fact.said, old.item.memory)]
+    judge = Told(BESIDE)
+    judged(judge, fact, [old])
+    assert judge.asked == [(fact.text, old.item.memory)], "the fact alone leaves no doubt"
+
+
+def test_what_is_said_around_a_note_makes_it_newer() -> None:
+    class Around(Told):
+        def relations(self, pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+            return [REPLACES if "no more" in new else Relation(0.1, 0.0, 0.0, 0.8, 0.1) for new, _ in pairs]
+
+    earlier = [near("piano on mondays", 0.5, id="a", kind="notes")]
+    note = Fact(text="Drums on fridays", kind="notes", said="no more piano, she cried. Drums on fridays")
+    assert renewed(Around(), note, earlier) == Renewed(("a",))
+    assert renewed(Around(), replace(note, said=""), earlier) == Renewed()
+
+
+def test_who_is_told_of_alone_takes_nobody_elses_place() -> None:
+    told = ("Rafferty has gone up to purple", "Reading levels are Rafferty turquoise, Anwen lime and Samuel blue")
+    assert decided(Told(REPLACES), *told).event == "ADD"
+    assert decided(Told(REPLACES), "Anwen is on lime now", "Anwen is on green in reading").event == "UPDATE"
+
+
 def test_what_its_own_message_says_is_not_replaced_by_likelihood_alone() -> None:
     fact = Fact(text="User switched dentists, Dr Amsel now")
     memory = near("User's dentist is Dr Koch in the Lindenstrasse")

@@ -263,9 +263,7 @@ class RulesCurator:
         def judged() -> Renewed:
             found = Renewed()
             with never_fail("a statement was not compared with earlier ones", []):
-                relations = judge.relations([(fact.text, each.item.memory) for _, each in asked])
-                told = [(place, each, relation) for (place, each), relation in zip(asked, relations, strict=True)]
-                found = Renewed(*renewed(fact, told))
+                found = Renewed(*renewed(fact, asked, judge))
             return found
 
         return await run_blocking(judged)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perdure.domain.message import Message
-from perdure.pipeline.curation.rules.extraction import read_messages
+from perdure.pipeline.curation.rules.extraction import notes, read_messages
 from perdure.pipeline.curation.rules.extraction.choice import FACT, FACT_ALONE, NOTED, NOTED_ASKING, WHOLE
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -30,9 +30,9 @@ def kept(content: str, judge: Judge) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize(("sure", "is_kept"), [(FACT, True), (FACT - 0.01, False)])
 def test_a_fact_is_kept_from_its_threshold_on(sure: float, is_kept: bool) -> None:
-    facts, notes = kept(CELLO, judging(fact=sure))
+    facts, noted = kept(CELLO, judging(fact=sure))
     assert bool(facts) is is_kept
-    assert notes == []
+    assert noted == []
 
 
 @pytest.mark.parametrize(("sure", "is_noted"), [(NOTED, True), (NOTED - 0.01, False)])
@@ -41,9 +41,9 @@ def test_a_sentence_without_a_fact_is_noted_from_its_threshold_on(sure: float, i
 
 
 def test_what_a_fact_says_is_not_noted_beside_it() -> None:
-    facts, notes = kept(CELLO, judging(sentence=1.0, fact=1.0))
+    facts, noted = kept(CELLO, judging(sentence=1.0, fact=1.0))
     assert len(facts) == 1
-    assert notes == []
+    assert noted == []
 
 
 @pytest.mark.parametrize(("sure", "is_kept"), [(WHOLE, True), (WHOLE - 0.01, False)])
@@ -99,3 +99,29 @@ def test_sentences_that_follow_one_another_are_one_note() -> None:
 
 def test_a_question_is_no_whole_fact() -> None:
     assert kept("Is my cello teacher moving her studio to the old mill?", judging(whole=1.0, fact=1.0))[0] == []
+
+
+def test_a_passage_is_the_sentence_of_a_fact_with_those_beside_it() -> None:
+    content = "The bank said no. So Leeds it is! My cat sends her regards."
+    assert notes.around("User goes to Leeds", content) == content
+    assert notes.around("so leeds it is", "So Leeds it is!") == "", "nothing more than the text itself"
+    assert notes.around("User goes to Leeds", "") == ""
+    assert notes.around("User goes to Leeds", "```\nmake leeds\n```") == "", "code is not said"
+
+
+def test_a_long_message_gives_the_passage_around_a_fact_alone() -> None:
+    filler = [
+        f"Sentence {number} tells of the weather in town {number} and of nothing else at all." for number in range(30)
+    ]
+    content = " ".join([*filler[:15], "We are off to Leeds in May.", *filler[15:]])
+    passage = notes.around("User is off to Leeds in May", content)
+    assert "We are off to Leeds in May." in passage
+    assert "Sentence 14" in passage
+    assert "Sentence 15" in passage
+    assert len(passage.split()) <= notes.AROUND
+
+
+def test_facts_and_notes_know_the_passage_that_they_are_from() -> None:
+    content = "The bank said no. I live in Leeds now."
+    found = read_messages([Message(role="user", content=content)], now=NOW)
+    assert {fact.text: fact.said for fact in [*found.facts, *found.notes]}["User lives in Leeds now"] == content

@@ -203,6 +203,8 @@ def _choose(
 
 
 def _note(draft: Draft, messages: Sequence[Message]) -> Fact:
+    from perdure.pipeline.curation.rules.extraction import notes
+
     name = (messages[draft.sources[0]].name or "").strip()
     return Fact(
         text=f"{name}: {draft.text}" if name else draft.text,
@@ -210,6 +212,7 @@ def _note(draft: Draft, messages: Sequence[Message]) -> Fact:
         sources=draft.sources,
         rule=draft.rule,
         confidence=draft.confidence,
+        said=notes.around(draft.text, messages[draft.sources[0]].content),
     )
 
 
@@ -245,14 +248,15 @@ def _distinct(drafts: list[Draft]) -> list[Draft]:
 
 
 def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
-    from perdure.pipeline.curation.rules.extraction import filters, statements, times
+    from perdure.pipeline.curation.rules.extraction import filters, notes, statements, times
 
     told = next((messages[at].timestamp for at in draft.sources if at >= 0 and messages[at].timestamp), None) or now
     start, end = (None, None) if draft.forget else times.validity(draft.text, told)
     ahead = not draft.forget and times.is_ahead(draft.text, told, start)
+    sources = tuple(at for at in draft.sources if at >= 0)
     return Fact(
         text=draft.text,
-        sources=tuple(at for at in draft.sources if at >= 0),
+        sources=sources,
         type="semantic" if draft.forget else filters.memory_type_of(draft.text, draft.procedural, draft.episodic),
         valid_from=start,
         valid_to=end,
@@ -263,4 +267,5 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
         corrects=draft.corrects,
         rule=draft.rule,
         confidence=draft.confidence,
+        said=notes.around(draft.text, messages[sources[-1]].content) if sources else "",
     )

@@ -1,4 +1,4 @@
-"""Notes: passages of a message, word for word, for what no fact says."""
+"""Passages of a message, word for word: notes for what no fact says, and what stands around a fact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.extraction import cleaning
+from perdure.pipeline.curation.rules.memo import per_text
 
 SAID = 0.66
 """Share of a sentence's topic words from which its facts are taken to say it, so that it is no note."""
@@ -14,6 +16,8 @@ LONGEST = 60
 """Words of a note: sentences that follow one another are one note up to this length."""
 MOST = 12
 """Notes of one message."""
+AROUND = 45
+"""Words of the passage around a fact: with its own text (12) and an older one about what the judge reads (`READ`)."""
 LONGEST_SENTENCE = 700
 """Characters; the rest of a longer sentence is not noted."""
 
@@ -53,3 +57,31 @@ def joined(notes: Sequence[str], sentence: TypedSentence, *, is_next: bool) -> l
     if is_next and len(f"{notes[-1]} {sentence.text}".split()) <= LONGEST:
         return [*notes[:-1], f"{notes[-1]} {sentence.text}"]
     return [*notes, sentence.text]
+
+
+def around(text: str, content: str) -> str:
+    """Return the sentence of a message that a fact or note is most likely from, with those beside it, up to AROUND
+    words; empty if that says no more than the text itself."""
+    said, topics = _with_topics(content)
+    if not said:
+        return ""
+    mine = frozenset(words(text))
+    first = last = max(range(len(said)), key=lambda place: len(mine & topics[place]))
+    left = AROUND - len(said[first].split())
+    while True:
+        before = len(said[first - 1].split()) if first else left + 1
+        after = len(said[last + 1].split()) if last + 1 < len(said) else left + 1
+        if min(before, after) > left:
+            break
+        if before <= left:
+            first, left = first - 1, left - before
+        if after <= left:
+            last, left = last + 1, left - after
+    passage = " ".join(said[first : last + 1])
+    return "" if frozenset(words(passage)) <= mine else passage
+
+
+@per_text(64)
+def _with_topics(content: str) -> tuple[list[str], list[frozenset[str]]]:
+    said = [sentence.text for sentence in sentences(content)]
+    return said, [frozenset(words(text)) for text in said]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge, Relation
+from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
 
 __all__ = ["contradict", "decide", "renewed", "same_matter", "says_nothing_new"]
 
@@ -21,12 +21,14 @@ def decide(
     return decisions.decide(fact, neighbours, judge)
 
 
-def renewed(fact: Fact, earlier: Sequence[tuple[int, Neighbour, Relation]]) -> tuple[tuple[str, ...], str | None]:
+def renewed(
+    fact: Fact, earlier: Sequence[tuple[int, Neighbour]], judge: PairJudge
+) -> tuple[tuple[str, ...], str | None]:
     """The earlier statements that a fact or note most likely replaces, and the one that it surely does; see
     `decisions.renewed`."""
     from perdure.pipeline.curation.rules.reconciliation import decisions
 
-    return decisions.renewed(fact, earlier)
+    return decisions.renewed(fact, earlier, judge)
 
 
 def same_matter(fact: Fact, memory: Neighbour) -> bool:

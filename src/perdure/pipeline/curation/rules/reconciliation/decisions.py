@@ -15,25 +15,21 @@ from numpy.typing import NDArray
 from perdure.domain.fact import Decision, Fact, Neighbour, PairJudge
 from perdure.domain.memory import NOTES
 from perdure.domain.text.pattern import Pattern
-from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.extraction.forget_target import told_of_others
-from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, holders_in, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
     LINKED,
     REPLACES,
-    Judged,
     is_detail,
     is_witnessed,
     judge_all,
     judge_reading,
-    judged_beside,
     may_be_known,
     may_retire,
-    may_take_place,
     outlives,
     replacement,
+    tell_apart,
 )
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
@@ -61,38 +57,7 @@ from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, c
 from perdure.pipeline.curation.rules.slots.scan import concept_of, scan
 from perdure.pipeline.curation.rules.slots.typed import type_values
 from perdure.pipeline.lexicon import pairs as table
-from perdure.pipeline.lexicon import words as entries
 from perdure.pipeline.retrieval.standing_facts import is_standing, verbs_of_answering
-
-# Rich statements: two long ones about one person look alike, and neither says what the other does.
-
-RICH = 6
-"""Topic stems from which a statement is rich: "Ana moved to Porto in May" has four, an observation of LoCoMo eight."""
-RICHER = 9  # the same of what the user tells of themselves: people correct themselves at some length
-SHARED = 0.6
-"""Share of the poorer one's topic stems that both must have to speak of one matter. Of 184 observations of a LoCoMo
-conversation, told one by one, evidence and rules took 86 for known or changed without this, most of them wrongly."""
-
-
-def tell_apart(one: str, other: str, *, of_one_name: bool) -> bool:
-    """Whether both statements are rich, and share too little for one to be the other, or to take its place.
-
-    `of_one_name`: both tell of the same person by name, which makes whatever they tell look alike.
-    """
-    first, second = _topic(one), _topic(other)
-    least = min(len(first), len(second))
-    return least >= (RICH if of_one_name else RICHER) and len(first & second) < SHARED * least
-
-
-@per_text(4096)
-def _topic(text: str) -> frozenset[str]:
-    return frozenset(words(text)) - _stop()
-
-
-@cache
-def _stop() -> frozenset[str]:
-    return frozenset(stem for entry in entries("recall_stopwords.txt") for stem in words(entry))
-
 
 # Merging: the text of an update, in which nothing of the memory is lost that the new fact does not contradict.
 
@@ -280,6 +245,9 @@ COMPARED = 3
 """Nearest memories beside which a fact is judged: each takes 2.5 ms of processor time."""
 COMPARED_NEAR = 0.3
 """Cosine from which it is judged: three quarters of what is replaced in unread dialogues is nearer."""
+AROUND = 0.05
+"""Learned probability of a replacement from which the passage around a fact is judged too: half of the pairs, and as
+many changes are found as with all of them."""
 WEIGHED_NEAR = 0.25  # cosine from which a memory is weighed at all
 CHANGE = 0.45
 """Weighed probability of a change from which a memory is updated, if there is a second witness (`is_witnessed`)."""
@@ -340,21 +308,36 @@ def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJud
     found = judge() if judge is not None and compared else None
     if found is None:
         return findings
-    relations = found.relations([_plainly(fact.text, each.pair.memory.item.memory) for each in compared])
-    told = {
-        each.pair.id: replace(each, relation=relation, nearer=place)
-        for place, (each, relation) in enumerate(zip(compared, relations, strict=True))
-    }
+    told = {each.pair.id: each for each in _asked(fact, list(enumerate(compared)), found)}
     return [told.get(each.pair.id, each) for each in findings]
 
 
-def renewed(fact: Fact, earlier: Sequence[Judged]) -> tuple[tuple[str, ...], str | None]:
+def _asked(fact: Fact, findings: Sequence[tuple[int, Finding]], judge: PairJudge) -> list[Finding]:
+    """The findings, each after how many others are nearer, with the learned judgement of the fact and of its passage.
+
+    A change is often told in the words around a fact ("The bank said no. So Leeds it is").
+    """
+    pairs = [_plainly(fact.text, finding.pair.memory.item.memory) for _, finding in findings]
+    told = judge.relations(pairs)
+    open_ones = [n for n, each in enumerate(told) if fact.said and each.replaces >= AROUND]
+    around = judge.relations([(fact.said, pairs[n][1]) for n in open_ones]) if open_ones else []
+    said = dict(zip(open_ones, around, strict=True))
+    return [
+        replace(finding, relation=told[n], said=said.get(n), nearer=nearer)
+        for n, (nearer, finding) in enumerate(findings)
+    ]
+
+
+def renewed(
+    fact: Fact, earlier: Sequence[tuple[int, Neighbour]], judge: PairJudge
+) -> tuple[tuple[str, ...], str | None]:
     """The earlier statements that a fact or note most likely replaces, and the one that it surely does.
 
-    A note surely replaces nothing, and neither does what is only considered, is a bare detail, or leaves something of
-    the other unsaid.
+    `earlier` has of each how many are nearer, and itself. A note surely replaces nothing, and neither does what is only
+    considered, is a bare detail, or leaves something of the other unsaid.
     """
-    findings = judged_beside(fact, earlier)
+    read_beside = judge_all(fact, [memory for _, memory in earlier])
+    findings = _asked(fact, [(nearer, found) for (nearer, _), found in zip(earlier, read_beside, strict=True)], judge)
     odds = {finding.pair.id: replacement(finding) for finding in findings}
     links = tuple(id for id, each in odds.items() if each >= LINKED)
     if fact.kind != "facts" or fact.hedged or is_detail(fact.text):
@@ -451,7 +434,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
     judged = replacement(finding)
-    sure, weighs = judged >= REPLACES and may_take_place(finding), change >= needed and not _is_vetoed(finding)
+    sure, weighs = judged >= REPLACES, change >= needed and not _is_vetoed(finding)
     if likely and not barred and (sure or weighs):
         text = without(pair) or merged(pair, fact.text)
         if (sure or is_witnessed(finding)) and not _loses(finding, text):
@@ -520,7 +503,7 @@ def _loses(finding: Finding, text: str) -> bool:
     if _of_one_slot(finding) or new.mood.ended or new.mood.negated or new.mood.denied:
         return False
     told = read(text)
-    if _drops_a_member(old.text, everything(told)):
+    if _drops_a_member(old.text, everything(told)) or _drops_others(old, everything(told)):
         return True
     if not new.values:
         return False
@@ -537,6 +520,13 @@ def _drops_a_member(text: str, said: frozenset[str]) -> bool:
         if any(spoken_of) and not all(spoken_of):
             return True
     return False
+
+
+def _drops_others(old: Reading, said: frozenset[str]) -> bool:
+    """Whether of a memory that names several things ("Sam has the blue book, Ida red, Lou green") one is told of."""
+    named = [names for chunk in old.chunks if (names := chunk.names - {USER})]
+    lost = sum(not names & said for names in named)
+    return 2 <= lost < len(named)
 
 
 def _left_over(values: Sequence[Value], others: Sequence[Value]) -> list[Value]:
