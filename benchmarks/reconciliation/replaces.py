@@ -86,7 +86,8 @@ def _row(dialogue: str, message: int, heard: tuple[Finding, bool], ended: dict[s
     finding, is_fact = heard
     old = finding.pair.memory.item.memory
     changes = tuple(tag for tag, fact in ended.items() if says(old, fact))
-    return Row(dialogue, message, old, changes, judge.signs(finding), is_fact)
+    may = is_fact and (finding.pair.memory.item.kind == "notes" or judge.may_take_place(finding))
+    return Row(dialogue, message, old, changes, judge.signs(finding), may)
 
 
 def fit(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:

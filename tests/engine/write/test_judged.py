@@ -154,7 +154,8 @@ def test_what_is_said_around_a_note_makes_it_newer() -> None:
 def test_who_is_told_of_alone_takes_nobody_elses_place() -> None:
     told = ("Rafferty has gone up to purple", "Reading levels are Rafferty turquoise, Anwen lime and Samuel blue")
     assert decided(Told(REPLACES), *told).event == "ADD"
-    assert decided(Told(REPLACES), "Anwen is on lime now", "Anwen is on green in reading").event == "UPDATE"
+    alone = "Reading levels are Rafferty turquoise"
+    assert decided(Told(REPLACES), "In reading levels Rafferty has gone up to purple", alone).event == "UPDATE"
 
 
 def test_what_its_own_message_says_is_not_replaced_by_likelihood_alone() -> None:

@@ -27,6 +27,7 @@ from perdure.pipeline.curation.rules.reconciliation.judge import (
     judge_reading,
     may_be_known,
     may_retire,
+    may_take_place,
     outlives,
     replacement,
     tell_apart,
@@ -434,7 +435,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
         change, likely = max(shaped, change * tells_change(pair.new)), likely or shaped > 0
         needed = CHANGE if shaped else needed
     judged = replacement(finding)
-    sure, weighs = judged >= REPLACES, change >= needed and not _is_vetoed(finding)
+    sure, weighs = judged >= REPLACES and may_take_place(finding), change >= needed and not _is_vetoed(finding)
     if likely and not barred and (sure or weighs):
         text = without(pair) or merged(pair, fact.text)
         if (sure or is_witnessed(finding)) and not _loses(finding, text):

@@ -316,7 +316,7 @@ def _stop() -> frozenset[str]:
 REPLACES = 0.6
 """Weighed probability from which a memory is retired: right in .72 by keywords, on talk that the judge never saw; read
 by hand, in eight of ten (docs/adr/0053)."""
-LINKED = 0.3
+LINKED = 0.15
 """The same from which the newer one is linked to the older: it comes first where both answer, and hides nothing."""
 
 
@@ -348,6 +348,19 @@ def replacement(finding: Finding) -> float:
     weights = _replacing()
     score = weights["="] + sum(weights[name] * value for name, value in signs(finding).items())
     return 1 / (1 + math.exp(-score))
+
+
+def may_take_place(finding: Finding) -> bool:
+    """Whether a fact may replace a fact by likelihood: both speak of something, and it is not another value of it.
+
+    Two calls with Bob, at 9 and at 4, look like one that was moved, and two amounts of money like one that changed,
+    whatever is paid: where both give a value, the fact must tell of a change.
+    """
+    new, old = finding.pair.new, finding.pair.old
+    if led_apart(new, old) or of_other_kinds(new, old) or (new.values and old.values and not tells_change(new)):
+        return False
+    named = (names_told(new) & names_told(old)) - {USER} if old.party.kind == "user" else ()
+    return bool(named) or share_matter(new, old, any_word=True) or is_witnessed(finding)
 
 
 @cache
