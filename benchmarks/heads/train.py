@@ -6,7 +6,7 @@ ROWS.tsv is what `rows.py` writes, FOLDER holds the encoder's `model.safetensors
 and the lower layers stay as they are, so that the encoder's own are used; only the upper `--layers` and a linear output
 for each task are trained. Both texts are read as one, `[CLS] first [SEP] second [SEP]`, and an output sees the means
 over the tokens of each. A tenth of the groups is kept apart and tells how the training goes; `--check` files are only
-measured. Needs PyTorch and safetensors; some 50 minutes on one core of a processor.
+measured. Needs PyTorch and safetensors beside perdure; some 50 minutes on one core of a processor.
 
 With `--start JUDGE.npz` a packed judge is trained further, by default for one epoch: of its rows as many are drawn as
 `AGAIN` says.
@@ -42,10 +42,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pack import unpacked
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+
+from perdure.backends.embedders._minilm_judge import trained_weights
 
 LABELS = {"relation": "RSFBX", "sentence": "01", "fact": "01"}
 HIDDEN, HEADS, EPSILON = 384, 12, 1e-12
@@ -265,7 +266,9 @@ def train(given: argparse.Namespace, rows: list[Row], seed: int, device: torch.d
     tokenizer = Tokenizer.from_file(str(given.model / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    known = {name: torch.from_numpy(value) for name, value in unpacked(given.start).items()} if given.start else {}
+    known = (
+        {name: torch.from_numpy(value) for name, value in trained_weights(given.start).items()} if given.start else {}
+    )
     model = Heads({**weights, **known}, given.layers, given.dropout)
     if known:
         rows = again(rows)

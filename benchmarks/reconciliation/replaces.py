@@ -79,7 +79,7 @@ def _taken_down(heard: list[tuple[Finding, bool]]) -> Any:
 
         return call
 
-    return mock.patch.object(decisions, "_asked", and_heard(decisions._asked))
+    return mock.patch.object(decisions, "_with_judgement", and_heard(decisions._with_judgement))
 
 
 def _row(dialogue: str, message: int, heard: tuple[Finding, bool], ended: dict[str, Any]) -> Row:

@@ -41,8 +41,8 @@ class Fact:
     """Whose words it comes from if they are not the user's own (as `MemoryItem.origin`)."""
     quarantined: str | None = None
     """Why it is kept out of prompts; such a fact neither updates nor retires trusted memories."""
-    said: str = ""
-    """The passage of its message that it is from, as it was typed, if that says more than its text."""
+    passage: str = ""
+    """The sentence of its message that it is from, with its neighbours, as typed; empty if it says no more."""
 
     def moved(self, places: int) -> Fact:
         """Return the fact with its sources shifted by so many positions."""

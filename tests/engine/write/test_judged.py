@@ -130,14 +130,21 @@ def test_a_fact_takes_the_place_of_a_note_that_it_surely_replaces() -> None:
 
 
 def test_the_passage_of_a_fact_is_judged_where_the_fact_alone_leaves_doubt() -> None:
-    fact = Fact(text="User went to Leeds", said="The bank said no. So Leeds it is, from May.")
+    fact = Fact(text="User went to Leeds", passage="The bank said no. So Leeds it is, from May.")
     old = near("User is buying a flat in York")
     judge = Told(Relation(0.1, 0.0, 0.0, 0.8, 0.1))
     judged(judge, fact, [old])
-    assert judge.asked == [(fact.text, old.item.memory), (fact.said, old.item.memory)]
+    assert judge.asked == [(fact.text, old.item.memory), (fact.passage, old.item.memory)]
     judge = Told(BESIDE)
     judged(judge, fact, [old])
     assert judge.asked == [(fact.text, old.item.memory)], "the fact alone leaves no doubt"
+
+
+def test_a_passage_is_judged_beside_a_memory_of_the_same_person_as_if_about_the_user() -> None:
+    judge = Told(Relation(0.1, 0.0, 0.0, 0.8, 0.1))
+    fact = Fact(text="Mara went to York", passage="Hull was too far. I went to York.")
+    judged(judge, fact, [near("Mara lives in Hull")])
+    assert judge.asked == [("User went to York", "User lives in Hull"), (fact.passage, "User lives in Hull")]
 
 
 def test_what_is_said_around_a_note_makes_it_newer() -> None:
@@ -146,16 +153,15 @@ def test_what_is_said_around_a_note_makes_it_newer() -> None:
             return [REPLACES if "no more" in new else Relation(0.1, 0.0, 0.0, 0.8, 0.1) for new, _ in pairs]
 
     earlier = [near("piano on mondays", 0.5, id="a", kind="notes")]
-    note = Fact(text="Drums on fridays", kind="notes", said="no more piano, she cried. Drums on fridays")
+    note = Fact(text="Drums on fridays", kind="notes", passage="no more piano, she cried. Drums on fridays")
     assert renewed(Around(), note, earlier) == Renewed(("a",))
-    assert renewed(Around(), replace(note, said=""), earlier) == Renewed()
+    assert renewed(Around(), replace(note, passage=""), earlier) == Renewed()
 
 
 def test_who_is_told_of_alone_takes_nobody_elses_place() -> None:
-    told = ("Rafferty has gone up to purple", "Reading levels are Rafferty turquoise, Anwen lime and Samuel blue")
-    assert decided(Told(REPLACES), *told).event == "ADD"
-    alone = "Reading levels are Rafferty turquoise"
-    assert decided(Told(REPLACES), "In reading levels Rafferty has gone up to purple", alone).event == "UPDATE"
+    news = "In the swimming groups Otto has gone up to dolphins"
+    assert decided(Told(REPLACES), news, "Swimming groups are Otto turtles, Ines sharks and Karl otters").event == "ADD"
+    assert decided(Told(REPLACES), news, "Swimming groups are Otto turtles").event == "UPDATE"
 
 
 def test_what_its_own_message_says_is_not_replaced_by_likelihood_alone() -> None:

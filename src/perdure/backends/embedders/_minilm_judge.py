@@ -32,12 +32,12 @@ WORDS = "embeddings.word_embeddings.weight"
 _PLACES = ("embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight")
 
 
-def trained_weights() -> dict[str, NDArray[np.float32]]:
-    """Return the trained layers and outputs in float32, by their names."""
+def trained_weights(file: Path | None = None) -> dict[str, NDArray[np.float32]]:
+    """Return the trained layers and outputs in float32, by their names: the packaged ones, or those of a file."""
     import numpy as np
 
     found: dict[str, NDArray[np.float32]] = {}
-    with (files(__package__) / TRAINED).open("rb") as stream, np.load(stream) as stored:
+    with (file or files(__package__) / TRAINED).open("rb") as stream, np.load(stream) as stored:
         for name in stored.files:
             if name.endswith(".scale"):
                 continue

@@ -103,10 +103,10 @@ def test_a_question_is_no_whole_fact() -> None:
 
 def test_a_passage_is_the_sentence_of_a_fact_with_those_beside_it() -> None:
     content = "The bank said no. So Leeds it is! My cat sends her regards."
-    assert notes.around("User goes to Leeds", content) == content
-    assert notes.around("so leeds it is", "So Leeds it is!") == "", "nothing more than the text itself"
-    assert notes.around("User goes to Leeds", "") == ""
-    assert notes.around("User goes to Leeds", "```\nmake leeds\n```") == "", "code is not said"
+    assert notes.passage_of("User goes to Leeds", content) == content
+    assert notes.passage_of("so leeds it is", "So Leeds it is!") == "", "nothing more than the text itself"
+    assert notes.passage_of("User goes to Leeds", "") == ""
+    assert notes.passage_of("User goes to Leeds", "```\nmake leeds\n```") == "", "code is not said"
 
 
 def test_a_long_message_gives_the_passage_around_a_fact_alone() -> None:
@@ -114,14 +114,14 @@ def test_a_long_message_gives_the_passage_around_a_fact_alone() -> None:
         f"Sentence {number} tells of the weather in town {number} and of nothing else at all." for number in range(30)
     ]
     content = " ".join([*filler[:15], "We are off to Leeds in May.", *filler[15:]])
-    passage = notes.around("User is off to Leeds in May", content)
+    passage = notes.passage_of("User is off to Leeds in May", content)
     assert "We are off to Leeds in May." in passage
     assert "Sentence 14" in passage
     assert "Sentence 15" in passage
-    assert len(passage.split()) <= notes.AROUND
+    assert len(passage.split()) <= notes.LONGEST_PASSAGE
 
 
 def test_facts_and_notes_know_the_passage_that_they_are_from() -> None:
     content = "The bank said no. I live in Leeds now."
     found = read_messages([Message(role="user", content=content)], now=NOW)
-    assert {fact.text: fact.said for fact in [*found.facts, *found.notes]}["User lives in Leeds now"] == content
+    assert {fact.text: fact.passage for fact in [*found.facts, *found.notes]}["User lives in Leeds now"] == content

@@ -212,7 +212,7 @@ def _note(draft: Draft, messages: Sequence[Message]) -> Fact:
         sources=draft.sources,
         rule=draft.rule,
         confidence=draft.confidence,
-        said=notes.around(draft.text, messages[draft.sources[0]].content),
+        passage=notes.passage_of(draft.text, messages[draft.sources[0]].content),
     )
 
 
@@ -267,5 +267,5 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
         corrects=draft.corrects,
         rule=draft.rule,
         confidence=draft.confidence,
-        said=notes.around(draft.text, messages[sources[-1]].content) if sources else "",
+        passage=notes.passage_of(draft.text, messages[sources[-1]].content) if sources and not draft.forget else "",
     )

@@ -1,4 +1,4 @@
-"""Passages of a message, word for word: notes for what no fact says, and what stands around a fact."""
+"""Passages of a message, word for word: notes for what no fact says, and the sentences around a fact."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LONGEST = 60
 """Words of a note: sentences that follow one another are one note up to this length."""
 MOST = 12
 """Notes of one message."""
-AROUND = 45
-"""Words of the passage around a fact: with its own text (12) and an older one about what the judge reads (`READ`)."""
+LONGEST_PASSAGE = 45
+"""Words of the passage around a fact: about the 62 tokens that the learned judge reads of a text."""
 LONGEST_SENTENCE = 700
 """Characters; the rest of a longer sentence is not noted."""
 
@@ -59,29 +59,32 @@ def joined(notes: Sequence[str], sentence: TypedSentence, *, is_next: bool) -> l
     return [*notes, sentence.text]
 
 
-def around(text: str, content: str) -> str:
-    """Return the sentence of a message that a fact or note is most likely from, with those beside it, up to AROUND
-    words; empty if that says no more than the text itself."""
-    said, topics = _with_topics(content)
-    if not said:
-        return ""
+def passage_of(text: str, content: str) -> str:
+    """Return the sentence of a message that a text is most likely from, and its neighbours, in LONGEST_PASSAGE words.
+
+    Empty if no sentence shares a word with the text, or the passage says no more than the text.
+    """
+    typed, topics = _with_topics(content)
     mine = frozenset(words(text))
-    first = last = max(range(len(said)), key=lambda place: len(mine & topics[place]))
-    left = AROUND - len(said[first].split())
+    shared = [len(mine & topic) for topic in topics]
+    if not any(shared):
+        return ""
+    first = last = shared.index(max(shared))
+    left = LONGEST_PASSAGE - len(typed[first].split())
     while True:
-        before = len(said[first - 1].split()) if first else left + 1
-        after = len(said[last + 1].split()) if last + 1 < len(said) else left + 1
+        before = len(typed[first - 1].split()) if first else left + 1
+        after = len(typed[last + 1].split()) if last + 1 < len(typed) else left + 1
         if min(before, after) > left:
             break
         if before <= left:
             first, left = first - 1, left - before
         if after <= left:
             last, left = last + 1, left - after
-    passage = " ".join(said[first : last + 1])
+    passage = " ".join(typed[first : last + 1])
     return "" if frozenset(words(passage)) <= mine else passage
 
 
 @per_text(64)
-def _with_topics(content: str) -> tuple[list[str], list[frozenset[str]]]:
-    said = [sentence.text for sentence in sentences(content)]
-    return said, [frozenset(words(text)) for text in said]
+def _with_topics(content: str) -> tuple[tuple[str, ...], tuple[frozenset[str], ...]]:
+    typed = tuple(sentence.text for sentence in sentences(content))
+    return typed, tuple(frozenset(words(text)) for text in typed)

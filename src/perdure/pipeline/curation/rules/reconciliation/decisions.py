@@ -246,9 +246,9 @@ COMPARED = 3
 """Nearest memories beside which a fact is judged: each takes 2.5 ms of processor time."""
 COMPARED_NEAR = 0.3
 """Cosine from which it is judged: three quarters of what is replaced in unread dialogues is nearer."""
-AROUND = 0.05
-"""Learned probability of a replacement from which the passage around a fact is judged too: half of the pairs, and as
-many changes are found as with all of them."""
+PASSAGE_FROM = 0.05
+"""Learned probability of a replacement from which the passage around a fact is judged too: so are half of the pairs,
+and at a precision of .7 nearly as many changes are found as with all of them (79 and 83, docs/adr/0053)."""
 WEIGHED_NEAR = 0.25  # cosine from which a memory is weighed at all
 CHANGE = 0.45
 """Weighed probability of a change from which a memory is updated, if there is a second witness (`is_witnessed`)."""
@@ -309,22 +309,23 @@ def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJud
     found = judge() if judge is not None and compared else None
     if found is None:
         return findings
-    told = {each.pair.id: each for each in _asked(fact, list(enumerate(compared)), found)}
+    told = {each.pair.id: each for each in _with_judgement(fact, list(enumerate(compared)), found)}
     return [told.get(each.pair.id, each) for each in findings]
 
 
-def _asked(fact: Fact, findings: Sequence[tuple[int, Finding]], judge: PairJudge) -> list[Finding]:
-    """The findings, each after how many others are nearer, with the learned judgement of the fact and of its passage.
+def _with_judgement(fact: Fact, findings: Sequence[tuple[int, Finding]], judge: PairJudge) -> list[Finding]:
+    """The findings with the learned judgement of the fact, and of its passage where the fact alone leaves it open.
 
-    A change is often told in the words around a fact ("The bank said no. So Leeds it is").
+    `findings`: how many other memories are nearer, and the finding. A change is often told in the words around a fact
+    ("The bank said no. So Leeds it is").
     """
     pairs = [_plainly(fact.text, finding.pair.memory.item.memory) for _, finding in findings]
-    told = judge.relations(pairs)
-    open_ones = [n for n, each in enumerate(told) if fact.said and each.replaces >= AROUND]
-    around = judge.relations([(fact.said, pairs[n][1]) for n in open_ones]) if open_ones else []
-    said = dict(zip(open_ones, around, strict=True))
+    relations = judge.relations(pairs)
+    left_open = [n for n, each in enumerate(relations) if fact.passage and each.replaces >= PASSAGE_FROM]
+    asked = judge.relations([(fact.passage, pairs[n][1]) for n in left_open]) if left_open else []
+    passages = dict(zip(left_open, asked, strict=True))
     return [
-        replace(finding, relation=told[n], said=said.get(n), nearer=nearer)
+        replace(finding, relation=relations[n], passage_relation=passages.get(n), nearer=nearer)
         for n, (nearer, finding) in enumerate(findings)
     ]
 
@@ -334,11 +335,12 @@ def renewed(
 ) -> tuple[tuple[str, ...], str | None]:
     """The earlier statements that a fact or note most likely replaces, and the one that it surely does.
 
-    `earlier` has of each how many are nearer, and itself. A note surely replaces nothing, and neither does what is only
-    considered, is a bare detail, or leaves something of the other unsaid.
+    `earlier`: how many other statements are nearer, and the statement. A note surely replaces nothing, and neither does
+    what is only considered, is a bare detail, or leaves something of the other unsaid.
     """
-    read_beside = judge_all(fact, [memory for _, memory in earlier])
-    findings = _asked(fact, [(nearer, found) for (nearer, _), found in zip(earlier, read_beside, strict=True)], judge)
+    found = judge_all(fact, [memory for _, memory in earlier])
+    nearer = [place for place, _ in earlier]
+    findings = _with_judgement(fact, list(zip(nearer, found, strict=True)), judge)
     odds = {finding.pair.id: replacement(finding) for finding in findings}
     links = tuple(id for id, each in odds.items() if each >= LINKED)
     if fact.kind != "facts" or fact.hedged or is_detail(fact.text):
@@ -524,7 +526,7 @@ def _drops_a_member(text: str, said: frozenset[str]) -> bool:
 
 
 def _drops_others(old: Reading, said: frozenset[str]) -> bool:
-    """Whether of a memory that names several things ("Sam has the blue book, Ida red, Lou green") one is told of."""
+    """Whether a memory names several people or things and only some are told of ("Sam is at 3, Ida at 5, Lou at 7")."""
     named = [names for chunk in old.chunks if (names := chunk.names - {USER})]
     lost = sum(not names & said for names in named)
     return 2 <= lost < len(named)

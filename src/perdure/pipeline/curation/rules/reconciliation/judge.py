@@ -329,7 +329,7 @@ def signs(finding: Finding) -> dict[str, float]:
     assert judged is not None, "only what the judge was asked about is weighed"
     return {
         "replaces": _log_odds(judged.replaces),
-        "said": _log_odds((finding.said or judged).replaces),
+        "passage": _log_odds((finding.passage_relation or judged).replaces),
         "refines": _log_odds(judged.refines),
         "beside": _log_odds(judged.beside),
         "same": _log_odds(judged.same),

@@ -347,8 +347,8 @@ class Finding:
     apart: bool = False
     relation: Relation | None = None
     """How the fact stands to the memory by the learned judgement, where it was asked."""
-    said: Relation | None = None
-    """How the passage of the fact's message stands to the memory, by the same."""
+    passage_relation: Relation | None = None
+    """The same for the passage of the fact's message, where the fact alone left it open."""
     nearer: int = 0
     """How many of the memories of its kind that the judge was asked about are nearer to the fact."""
 
