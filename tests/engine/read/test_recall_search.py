@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from perdure import AgentRuntime, Memory
 from perdure.backends.vector_stores.base import Point
@@ -17,7 +20,7 @@ from perdure.domain.filter import eq
 from perdure.domain.scope import Scope
 from perdure.engine.core.embedding import PASSAGES
 from perdure.engine.maintenance.repair import Rebuilder
-from perdure.engine.read.search import FAINT
+from perdure.engine.read.search import FAINT, FIRST
 from perdure.frontends.library.portal import PORTAL
 from perdure.pipeline.retrieval.features import passages, unpack
 from tests.conftest import Open
@@ -562,3 +565,27 @@ def test_in_another_language_the_score_is_high_only_where_a_topic_word_is_shared
     assert answered.memory == "Ich wohne in Leipzig."
     unrelated = memory.search("Wer hat heute Bereitschaft?", **ANA).results[0]
     assert (answered.score or 0) > 0.7 > 0.5 > (unrelated.score or 0)
+
+
+# ------------------------------------------------------------------ the first results and the limit
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.integers(0, 11), min_size=12, max_size=60),
+    st.sampled_from(["Where does Ana live now?", "What costs the yoga?", "yoga", "What happened in May?"]),
+)
+def test_the_first_results_are_the_same_whatever_the_limit(numbers: list[int], question: str) -> None:
+    said = ["Ana lives in Graz", "Ana moved to Linz in May", "The yoga costs 12 euros", "The yoga is 15 euros now"]
+    said += ["Ana has a cat", "Ana's cat is called Tom", "I quit the yoga", "My sister lives in Rome"]
+    said += ["What costs the yoga?", "The boiler broke in May", "Ana might move to Wien"]
+    said += ["No more yoga on mondays, it's fridays now"]
+    with TemporaryDirectory() as folder, Memory({"path": folder, "embedder": HASHED}) as memory:
+        for place, number in enumerate(numbers):
+            at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=place)
+            memory.add([{"role": "user", "content": said[number], "timestamp": at.isoformat()}], **ANA)
+        whole = [item.id for item in memory.search(question, limit=100, **ANA).results]
+        for limit in (1, 3, 10, 11, 25):
+            few = [item.id for item in memory.search(question, limit=limit, **ANA).results]
+            assert few[:FIRST] == whole[: min(limit, FIRST)]
+            assert len(set(few)) == len(few) <= limit

@@ -270,3 +270,50 @@ def test_a_later_note_comes_before_the_one_that_it_replaces(open_memory: Open) -
     assert ("kellar" in first.memory, second.older) == (True, (first.id,)), "a note links, and retires nothing"
     found = [item.id for item in memory.search("Where does restic back up to?", **ANA).results]
     assert found.index(second.id) < found.index(first.id)
+
+
+def test_what_the_judge_was_not_asked_about_is_not_changed() -> None:
+    """Whoever is told of by name has many memories that look alike, and a change is of the nearest."""
+    told, memory = "The meeting with Anna was moved to Tuesday", "The meeting with Anna is on Monday"
+    nearer = [near(f"Anna has a cat called Tom{n}", 0.9 - n / 100, str(n)) for n in range(COMPARED)]
+    judge = Told(REPLACES)
+    (decision,) = judged(judge, Fact(text=told), [near(memory, 0.6), *nearer])
+    assert (told, memory) not in judge.asked
+    assert decision.event == "ADD"
+    (decision,) = judged(Told(REPLACES), Fact(text=told), [near(memory, 0.6)])
+    assert decision.event == "UPDATE"
+
+
+def test_what_somebody_did_is_not_over_because_of_something_else() -> None:
+    went = "Caroline went to a support group yesterday"
+    assert decided(Told(REPLACES), "The support group has made Caroline feel accepted", went).event == "ADD"
+    assert decided(Told(REPLACES), "Caroline is excited about giving back", went).event == "ADD"
+
+
+@pytest.mark.parametrize(
+    ("deed", "due"),
+    [
+        ("User handed in the essay on 12 June", "The deadline for the essay is 30 June"),
+        ("User sent the revised version already, on 13 March", "The deadline for revised version is 31 March"),
+    ],
+)
+def test_when_a_thing_was_done_is_not_when_it_is_due(deed: str, due: str) -> None:
+    assert decided(Told(REPLACES), deed, due).event == "ADD"
+    assert decided(Told(REPLACES), due.replace("30", "28").replace("31", "28"), due).event == "UPDATE"
+
+
+def test_the_price_of_one_thing_is_none_of_another() -> None:
+    told = ("The kitchen is £9,400 now", "The van is on finance, £310 a month")
+    assert decided(Told(REPLACES), *told).event == "ADD"
+    assert decided(Told(REPLACES), "The van is £290 a month now", told[1]).event == "UPDATE"
+
+
+def test_what_the_judge_sees_beside_another_is_not_known_by_it() -> None:
+    told = ("User's mum is living with User for now", "User's mum came out of hospital")
+    assert decided(Told(BESIDE), *told).event == "ADD"
+
+
+def test_who_was_refused_did_not_get_it() -> None:
+    refused, given = "Kerem got refused for the residence permit", "Kerem gets the residence permit"
+    assert decided(None, given, refused).event != "NONE"
+    assert decided(None, refused, refused).event == "NONE"

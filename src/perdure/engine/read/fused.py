@@ -403,6 +403,13 @@ class FusedMatches:
     past: list[Point] = field(default_factory=list)
     """Memories that would have come, but are no longer valid."""
 
+    def ended_before(self, count: int) -> list[Point]:
+        """Those of `past` that rank before the last of the first `count` points."""
+        if count >= len(self.points):
+            return self.past
+        before = set(self.ranked.ids[: self.places[count - 1]])
+        return [point for point in self.past if point.id in before]
+
     def coverage(self, items: Sequence[MemoryItem]) -> Coverage:
         """How much of the question some of them hold, best first."""
         place = {

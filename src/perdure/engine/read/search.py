@@ -301,6 +301,7 @@ def _told(window: Any) -> dict[str, Any]:
 
 BESIDE = 15  # memories beyond those, by which it is known what was read out of a message
 BARE = 3  # words up to which a query ("nas-kellar") is taken to ask for each of them by name
+FIRST = 10  # results whose order is the same whatever the limit, the default of the command line and of prompts
 FURTHER = 5  # memories beyond the limit among which the newer one of a result is looked for
 RERANKED = 50  # memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo
 CONTEXT_CANDIDATES = 50  # memories that compete for a context block; ten lines fill the default budget of most prompts
@@ -384,9 +385,7 @@ class ReadPath(Lookup):
         past = None if query.include_past else self._within(query, include_past=True)
         asked = replace(
             query,
-            limit=max(query.limit, RERANKED)
-            if query.rerank
-            else query.limit + self._further(query.limit) + (BESIDE if self._by_words else 0),
+            limit=max(query.limit, RERANKED) if query.rerank else self._fetched(max(query.limit, FIRST)),
         )
         async with background(self._reach(query, text)) as reaching:
             found = await self._fused(asked, text, self._within(query), past)
@@ -398,19 +397,7 @@ class ReadPath(Lookup):
                 ]
             if query.rerank:
                 items = await self._reranked(text, items, warnings)
-            nearest = items if query.rerank else items[: query.limit + self._further(query.limit)]
-            worth = _worth_showing(nearest, query.threshold)
-            links = await self._message_links(worth, items) if self._by_words else {}
-            asking = found.question
-            ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
-            if self._by_words:
-                ended = [as_shown(point.payload) for point in found.past]
-                about = topics(text)
-                named = about if len(split_words(text)) <= BARE else asking.marks
-                ordered = said_once(
-                    ordered, items, ended, about=about, asked=named, of_now=asking.of_now, in_prompt=query.trusted
-                )
-            results = ordered[: query.limit]
+            results = await self._results(query, text, found, items)
             coverage = found.coverage([item for item in results if not (item.is_said and only_asks(item.memory))])
             results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
@@ -421,9 +408,42 @@ class ReadPath(Lookup):
             held_back=_earlier_texts(results) + len(found.past),
         )
 
-    def _further(self, limit: int) -> int:
-        """Return how many memories beyond a limit are looked at; some messages give way to their facts."""
-        return max(2 * FURTHER, limit // 2) if self._by_words else FURTHER
+    async def _results(
+        self, query: Query, text: str, found: FusedMatches, items: Sequence[MemoryItem]
+    ) -> list[MemoryItem]:
+        """Return the results; the first are the same whatever the limit, though a larger one looks at more."""
+        if query.rerank:
+            return (await self._in_order(query, text, found, items, len(items)))[: query.limit]
+        few = await self._in_order(query, text, found, items[: self._fetched(FIRST)], self._nearest(FIRST))
+        first = few[: min(query.limit, FIRST)]
+        if query.limit <= FIRST:
+            return first
+        many = await self._in_order(query, text, found, items, self._nearest(query.limit))
+        shown = {item.id for item in first}
+        return [*first, *(item for item in many if item.id not in shown)][: query.limit]
+
+    async def _in_order(
+        self, query: Query, text: str, found: FusedMatches, items: Sequence[MemoryItem], nearest: int
+    ) -> list[MemoryItem]:
+        """Return the nearest items, newer ones before older ones, and each thing once."""
+        worth = _worth_showing(items[:nearest], query.threshold)
+        links = await self._message_links(worth, items) if self._by_words else {}
+        asking = found.question
+        ordered = newer_first(worth, of_now=asking.of_now, links=links, marks=asking.marks)
+        if not self._by_words:
+            return ordered
+        about = topics(text)
+        named = about if len(split_words(text)) <= BARE else asking.marks
+        ended = [as_shown(point.payload) for point in found.ended_before(len(items))]
+        return said_once(ordered, items, ended, about=about, asked=named, of_now=asking.of_now, in_prompt=query.trusted)
+
+    def _nearest(self, limit: int) -> int:
+        """Return how many memories compete for the results; some messages give way to their facts."""
+        return limit + (max(2 * FURTHER, limit // 2) if self._by_words else FURTHER)
+
+    def _fetched(self, limit: int) -> int:
+        """Return how many memories are looked up."""
+        return self._nearest(limit) + (BESIDE if self._by_words else 0)
 
     @property
     def _by_words(self) -> bool:
@@ -549,7 +569,7 @@ class ReadPath(Lookup):
         self._fused.indexes.forget()
 
 
-def _worth_showing(items: list[MemoryItem], threshold: float | None) -> list[MemoryItem]:
+def _worth_showing(items: Sequence[MemoryItem], threshold: float | None) -> list[MemoryItem]:
     """Return the items that reach the threshold; without one, those that are not faint beside the best one."""
     best = max((item.score or 0.0 for item in items), default=0.0)
     floor = FAINT * best if threshold is None else threshold

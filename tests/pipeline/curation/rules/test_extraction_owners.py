@@ -104,6 +104,35 @@ def test_a_clause_or_another_thing_is_not_put_in_the_place_of_a_value(before: st
     assert before.removeprefix("my ").removeprefix("the ") in facts(before, correction)[0]
 
 
+@pytest.mark.parametrize(
+    ("before", "address"),
+    [
+        ("My son is 12.", "It's 41 Oxford Street."),
+        ("The exam is on 16 June.", "it's 41 oxford street"),
+        ("My rent is 850 a month.", "It's 7 Bryn Road."),
+    ],
+)
+def test_the_number_of_a_house_is_no_correction(before: str, address: str) -> None:
+    assert facts(before, address)[:1] == facts(before)
+
+
+@pytest.mark.parametrize(
+    ("before", "correction", "expected"),
+    [
+        ("I work 30 hours a week.", "It's 35 hours now.", "User works 35 hours a week"),
+        ("We booked a table for 4.", "Make it 6 people.", "User booked a table for 6"),
+        ("My son is 12.", "sorry, 13", "User's son is 13"),
+    ],
+)
+def test_a_number_of_the_same_thing_is_one(before: str, correction: str, expected: str) -> None:
+    assert facts(before, correction) == [expected]
+
+
+def test_what_takes_a_statement_back_is_no_part_of_it() -> None:
+    told = facts("Megan came third in the competition at Llanelli, no wait, she came third in the trials.")
+    assert not any("no wait" in fact for fact in told)
+
+
 def test_a_value_alone_still_takes_the_place_of_another() -> None:
     assert facts("the upgrade is on 28 april", "it's 5 may not 28 april") == ["The upgrade is on 5 may"]
     assert facts("my sister is called Layla", "it's leila not layla") == ["User's sister is called Leila"]
@@ -120,6 +149,7 @@ def test_a_value_alone_still_takes_the_place_of_another() -> None:
         (("exams went well, start uni in september",), "", "exams start"),
         (("Skoda's gone, bought a kia",), "", "Skoda bought"),
         (("Skoda's gone, bought a kia",), "", "User bought"),
+        (("the boxing club shut in may, moved to the church hall",), "", "User moved"),
     ],
 )
 def test_a_thing_has_no_verb_with_another_clause(turns: tuple[str, ...], expected: str, never: str) -> None:

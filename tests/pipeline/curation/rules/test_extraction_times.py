@@ -38,6 +38,10 @@ def day(text: str) -> datetime:
         ("User's contract runs from 1 May 2025 until 30 April 2027", "2025-05-01", "2027-04-30"),
         ("User has a scan next Friday", None, None),
         ("User has been vegan for 3 years", "2023-06-01", None),
+        ("Jodie asked for time off on 3 August", None, None),
+        ("User reserved Hotel Zeitgeist for 8 July", None, None),
+        ("User reserved Hotel Zeitgeist for 8 May", "2026-05-08", None),
+        ("User met Ana on 8 July", "2025-07-08", None),
     ],
 )
 def test_validity(text, start, end):

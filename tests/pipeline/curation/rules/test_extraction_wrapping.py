@@ -122,3 +122,11 @@ def test_a_memory_knows_what_a_wrapped_message_says() -> None:
             {item.memory for item in memory.get_all(user_id=name).results} for name in ("wrapped", "whole")
         )
         assert wrapped == whole and "User lives in a small flat near the river" in whole
+
+
+@pytest.mark.parametrize("lead", ["mail from Pekka:", "this is his mail:", "got this email", "Pekka wrote:"])
+@pytest.mark.parametrize("closing", ["Cheers\nPekka", "Best regards\nPekka", "Best,\nPekka"])
+def test_a_pasted_mail_is_not_of_the_user(lead: str, closing: str) -> None:
+    told = " ".join(facts(f"{lead}\n\nHi Elif,\n\nI live in Espoo. I prefer tea.\n\n{closing}"))
+    assert "Espoo" not in told
+    assert "tea" not in told

@@ -348,3 +348,22 @@ def test_where_a_car_stands_is_not_which_it_is() -> None:
 
 def test_a_husband_is_no_trade() -> None:
     assert not any(slot.attribute == "role" for slot in read("Jonas is Mara's husband").slots)
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute"),
+    [
+        ("User goes to Leeds University", "school"),
+        ("User attends Hillcrest college", "school"),
+        ("User joined Stripe", "employer"),
+        ("User joined a startup", "employer"),
+        ("User is going to keep the cat", None),
+        ("User is going to a conference this month", None),
+        ("User is going to Rome in May", None),
+        ("User joined a gym last week", None),
+    ],
+)
+def test_only_a_school_is_attended_as_one_and_only_who_employs_is_joined_as_one(
+    text: str, attribute: str | None
+) -> None:
+    assert {slot.attribute for slot in read(text).slots} == ({attribute} if attribute else set())

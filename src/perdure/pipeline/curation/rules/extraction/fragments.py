@@ -285,7 +285,7 @@ def _with_statement(text: str, talk: Discourse, source: int, joint: str) -> None
     """Leave a piece that tells nothing by itself with the statement before it, where it belongs there."""
     head = grammar.bare(text.split(maxsplit=1)[0])
     acts = (head in grammar.bases() or head in grammar.thirds()) and head not in lexicon.words("nounish.txt")
-    if talk.task or acts or head in {"not", "tastes", "looks", "sounds", "means"}:
+    if talk.task or acts or head in {"not", "tastes", "looks", "sounds", "means"} or corrections.is_cued(text):
         return
     if head in {"for", "with", "about", "of", "as"} and not statements.holds_value(text.split()):
         return

@@ -94,8 +94,9 @@ _CLOSING = Pattern(
     re.I,
 )
 _OF_A_MAIL = Pattern(
-    r"\b(?:e-?mails?|messages?|letter|reply|respond\w*|answer|translate|summari[sz]e|forward\w*|wrote|got this|sent me|"
-    r"nachricht|antwort\w*|brief|correo|mensaje|carta|courriel|lettre|r\u00e9pon\w*|mensagem|lettera|rispond\w*)\b",
+    r"\b(?:(?:e-?)?mails?|messages?|letter|reply|respond\w*|answer|translate|summari[sz]e|forward\w*|wrote|got this|"
+    r"sent me|nachricht|antwort\w*|brief|correo|mensaje|carta|courriel|lettre|r\u00e9pon\w*|mensagem|lettera|"
+    r"rispond\w*)\b",
     re.I,
 )
 _QUOTATION = Pattern(

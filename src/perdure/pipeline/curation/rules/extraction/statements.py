@@ -150,6 +150,8 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
         return []
     else:
         carried = shared
+    if not carried and joint == "," and _may_be_of_thing(text, sentence, talk):
+        return []
     if carried and subjects.reads_as_noun(text) and (joint != "and" or _ENDS_IN_NOUN.search(sentence.tail)):
         return []
     sentence.tail = text
@@ -234,6 +236,14 @@ def _shared(carried: str, text: str, sentence: Sentence, talk: Discourse) -> str
     if base in word_set("statements.persons_do") and coreference.names_thing(carried, talk):
         return ""
     return None
+
+
+def _may_be_of_thing(text: str, sentence: Sentence, talk: Discourse) -> bool:
+    """Whether nobody can tell if a clause goes on with the thing before it: "the club shut, moved to the church"."""
+    thing = sentence.carried
+    if not thing or thing.lower() in grammar.FIRST or sentence.is_animate or not coreference.names_thing(thing, talk):
+        return False
+    return grammar.pasts().get(_first_content(text)) in word_set("statements.things_do")
 
 
 _ENDS_IN_NOUN = Pattern(r"\b(?:an?|the|my|our|another|some|one|\d+) (?:[\w-]+ )?[\w-]+$", re.I)

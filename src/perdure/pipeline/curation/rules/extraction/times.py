@@ -209,12 +209,21 @@ def _calendar(groups: dict[str, str | None], anchor: datetime, text: str, start:
     if groups["y1"]:
         return datetime(int(groups["y1"]), month, day, tzinfo=UTC)
     here = datetime(anchor.year, month, day, tzinfo=UTC)
+    if here > anchor and _is_arranged(text, start):
+        return here
     past = _told_as_past(text, start)
     if past and here > anchor:
         return datetime(anchor.year - 1, month, day, tzinfo=UTC)
     if not past and (anchor - here).days > 180:
         return datetime(anchor.year + 1, month, day, tzinfo=UTC)
     return here
+
+
+def _is_arranged(text: str, start: int) -> bool:
+    """Whether a date is what somebody asked for or booked: that was before it, and the date may be to come."""
+    parts = text[:start].split()
+    verb = grammar.find_verb(parts)
+    return verb > 0 and grammar.pasts().get(grammar.bare(parts[verb])) in word_set("times.arranging")
 
 
 def _told_as_past(text: str, start: int) -> bool:

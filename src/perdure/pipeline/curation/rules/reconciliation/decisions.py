@@ -21,6 +21,8 @@ from perdure.pipeline.curation.rules.reconciliation.forget import holders, holde
 from perdure.pipeline.curation.rules.reconciliation.judge import (
     LINKED,
     REPLACES,
+    has_happened,
+    is_deed_beside,
     is_detail,
     is_witnessed,
     judge_all,
@@ -190,8 +192,7 @@ def _determined(text: str, chunk: Chunk) -> str:
 
 # Weighing: how likely a fact is new, known or a change, by evidence that no single rule decides.
 
-_NEWS = ("roles_swapped", "numbered_apart", "names_clash", "values_differ", "strangers")
-"""Evidence beside which likeness does not make a fact known."""
+_NEWS = ("roles_swapped", "numbered_apart", "names_clash", "values_differ", "strangers")  # then likeness is no sameness
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +214,13 @@ def weigh(finding: Finding) -> Weighed:
     """
     found = evidence(finding.pair, finding.held)
     other, same, change = _network().odds(found)
-    touching = found["covered_core"] > 0
-    return Weighed(other, same, change, touching, news=any(found[name] > 0 for name in _NEWS))
+    news = any(found[name] > 0 for name in _NEWS)
+    return Weighed(other, same, change, touching=found["covered_core"] > 0, news=news)
 
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    weighed: Callable[[Evidence], tuple[float, ...]]  # what each column of `into` weighs
+    weighed: Callable[[Evidence], tuple[float, ...]]  # by column of `into`
     into: NDArray[np.float64]
     bias: NDArray[np.float64]
     out: NDArray[np.float64]
@@ -242,10 +243,8 @@ def _network() -> _Network:
     return _Network(itemgetter(*rows), into, bias, np.ascontiguousarray(out[:, 1:]), out[:, 0])
 
 
-COMPARED = 3
-"""Nearest memories beside which a fact is judged: each takes 2.5 ms of processor time."""
-COMPARED_NEAR = 0.3
-"""Cosine from which it is judged: three quarters of what is replaced in unread dialogues is nearer."""
+COMPARED = 3  # nearest memories beside which a fact is judged: each takes 2.5 ms of processor time
+COMPARED_NEAR = 0.3  # cosine from which it is judged: three quarters of what is replaced in unread dialogues is nearer
 PASSAGE_FROM = 0.05
 """Learned probability of a replacement from which the passage around a fact is judged too: so are half of the pairs,
 and at a precision of .7 nearly as many changes are found as with all of them (79 and 83, docs/adr/0053)."""
@@ -258,8 +257,12 @@ share a name and nothing else: a name makes all that is told of somebody look al
 VETOED = 0.2
 """Learned probability of a change or refinement under which none is made: of 30 retirements on unread dialogues 15 were
 right without the judge, and 15 of 22 with it (docs/adr/0040)."""
+DOUBTED, SAME_WORDS = 0.3, 0.9
+"""Likelihood of a replacement, all signs together, under which none is made either, and the cosine of two statements
+that differ in a value alone, for which that does not hold (docs/adr/0054)."""
 SLOT_CHANGE = 0.2
 """The same where both fill an attribute of which a person has one at a time: "moved to Hamar", then "lives in Vik"."""
+BESIDE = 0.5  # learned probability of two facts side by side, from which neither is known by the other
 LINK = 0.3  # the same from which the fact is linked to the memory (soft link)
 SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.3, 0.4
 """Cosines that a memory needs to be taken for the same, or for what changed; the last where the two share no word that
@@ -274,13 +277,11 @@ _AND = Pattern(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<t
 def decide(
     fact: Fact, neighbours: Sequence[Neighbour], judge: Callable[[], PairJudge | None] | None = None
 ) -> list[Decision]:
-    """What is to be done with a fact, given the memories near it in its scope.
-
-    `judge` finds the learned judge of two statements, if there is one.
+    """What is to be done with a fact, given the memories near it in its scope; `judge` finds the learned judge, if any.
 
     A memory is retired on two witnesses: the evidence weighs for a change, and by structure both tell one attribute of
-    one subject, or their words are much alike. One witness alone makes a soft link.
-    A request to forget deletes what holds its matter and adds nothing.
+    one subject, or their words are much alike. One alone makes a soft link. A request to forget deletes what holds its
+    matter and adds nothing.
     """
     matter = requested(fact.text, marked=fact.forget)
     if fact.forget or matter is not None:
@@ -310,7 +311,7 @@ def _judged(fact: Fact, findings: Sequence[Finding], judge: Callable[[], PairJud
     if found is None:
         return findings
     told = {each.pair.id: each for each in _with_judgement(fact, list(enumerate(compared)), found)}
-    return [told.get(each.pair.id, each) for each in findings]
+    return [told.get(each.pair.id) or replace(each, passed_over=True) for each in findings]
 
 
 def _with_judgement(fact: Fact, findings: Sequence[tuple[int, Finding]], judge: PairJudge) -> list[Finding]:
@@ -451,7 +452,8 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed) -> Decision | None
             )
         return None
     lenience = SAME_LENIENCE if pair.near >= LENIENT_NEAR else 1.0
-    known = odds.same * lenience > odds.other and odds.same > odds.change
+    beside = finding.relation is not None and finding.relation.beside >= BESIDE
+    known = odds.same * lenience > odds.other and odds.same > odds.change and not beside
     alone = pair.near >= SAME_NEAR and not odds.news and may_be_known(pair)
     if (known or pair.similarity is None) and (finding.held or (alone and pair.similarity is not None)):
         rule = "same.words" if finding.held else "weighed.same"
@@ -473,12 +475,18 @@ def _only_adds(fact: Fact, finding: Finding) -> bool:
 def _is_vetoed(finding: Finding) -> bool:
     """Whether the learned judgement is against a change, and the structure of the two is not sure by itself.
 
-    It is where a person has one of a kind at a time ("lives in"), and where a job fills a field of work.
+    It is where a person has one of a kind at a time ("lives in"), and where a job fills a field of work. A change is
+    told of what is nearest: what the judge was not asked about is not changed.
     """
     judged, pair = finding.relation, finding.pair
-    if judged is None or _of_one_slot(finding) or fills_field(pair.new, pair.old) or ends_job(pair.new, pair.old):
+    if _of_one_slot(finding) or fills_field(pair.new, pair.old) or ends_job(pair.new, pair.old):
         return False
-    return judged.replaces + judged.refines < VETOED
+    if finding.passed_over or has_happened(pair) or is_deed_beside(pair):
+        return True
+    if judged is None:
+        return False
+    shaped = _shape(pair) > 0 or pair.near >= SAME_WORDS
+    return judged.replaces + judged.refines < VETOED or (replacement(finding) < DOUBTED and not shaped)
 
 
 def _renews(finding: Finding, odds: Weighed) -> bool:

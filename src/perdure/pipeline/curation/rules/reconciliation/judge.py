@@ -17,6 +17,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
     Pair,
     content,
+    covers,
     everything,
     exclusive,
     folded,
@@ -195,6 +196,29 @@ def _of_another(pair: Pair) -> bool:
     return not named & everything(old) and not set(old.party.name.split()) & everything(new)
 
 
+def has_happened(pair: Pair) -> bool:
+    """Whether the memory tells what somebody once did, and the fact neither takes that back nor tells of its like."""
+    new, old = pair.new, pair.old
+    if not old.mood.past or old.topic or new.mood.ended or new.mood.negated or new.mood.denied or new.mood.corrected:
+        return False
+    return new.verb != old.verb or not new.mood.past
+
+
+def is_deed_beside(pair: Pair) -> bool:
+    """Whether the fact tells what somebody did, and not of the thing whose value the memory tells.
+
+    "Handed in the essay on 12 June" does not move "the deadline for the essay is 30 June".
+    """
+    new, old = pair.new, pair.old
+    said = everything(new)
+    if new.topic or not old.topic or new.party.kind == "thing" or covers(said, old.topic[-1]):
+        return False
+    if any(covers(said, concept) for concept in old.topic[:-1]):
+        return True
+    plain = not (new.mood.ended or new.mood.negated or new.mood.denied or new.mood.changed or new.mood.corrected)
+    return plain and new.mood.past and bool(old.values)
+
+
 def outlives(pair: Pair) -> bool:
     """Whether the memory holds on beside a change that the fact tells: it is for later, or of who somebody is.
 
@@ -357,7 +381,7 @@ def may_take_place(finding: Finding) -> bool:
     euros of rent"). Without the word of a change two to three of 100 memories more are wrongly retired (docs/adr/0053).
     """
     new, old = finding.pair.new, finding.pair.old
-    if not tells_change(new) or led_apart(new, old) or of_other_kinds(new, old):
+    if not tells_change(new) or led_apart(new, old) or of_other_kinds(new, old) or is_deed_beside(finding.pair):
         return False
     named = (names_told(new) & names_told(old)) - {USER} if old.party.kind == "user" else ()
     return bool(named) or share_matter(new, old, any_word=True) or is_witnessed(finding)

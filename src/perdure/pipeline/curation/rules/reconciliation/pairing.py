@@ -10,7 +10,7 @@ from perdure.domain.fact import Neighbour, Relation
 from perdure.pipeline.curation.rules.memo import per_reading, per_text
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Party, Reading, Slot, Value, comparable, fits
 from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of, kinds, relations
-from perdure.pipeline.lexicon import words
+from perdure.pipeline.lexicon import word_set, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +349,8 @@ class Finding:
     """How the fact stands to the memory by the learned judgement, where it was asked."""
     passage_relation: Relation | None = None
     """The same for the passage of the fact's message, where the fact alone left it open."""
+    passed_over: bool = False
+    """Whether a judge was there and was not asked, because other memories are nearer to the fact."""
     nearer: int = 0
     """How many of the memories of its kind that the judge was asked about are nearer to the fact."""
 
@@ -406,6 +408,8 @@ def moods_agree(new: Reading, old: Reading) -> bool:
         return False  # "renamed the band": the change itself is what is told
     if mine.negated != theirs.negated or mine.denied or theirs.denied:
         return False
+    if everything(new) & _refusals() != everything(old) & _refusals():
+        return False  # who "got refused for the permit" did not get it
     if mine.ended != theirs.ended:
         return mine.ended and theirs.past and not mine.negated and new.verb == old.verb != ""
     if old.verb in concept_set("reconcile_wanting.txt") and old.verb not in content(new):
@@ -419,6 +423,12 @@ def moods_agree(new: Reading, old: Reading) -> bool:
     if mine.past and not theirs.past and new.verb in STATES and not mine.changed:
         return bool(new.topic)
     return not (theirs.past and not mine.past and old.verb in STATES)
+
+
+@cache
+def _refusals() -> frozenset[str]:
+    """Verbs that make of a statement the opposite of what its other words say."""
+    return frozenset(concept_of(word) for word in word_set("pairing.refusals"))
 
 
 def other_object(new: Reading, old: Reading) -> bool:

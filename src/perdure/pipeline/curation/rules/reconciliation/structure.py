@@ -190,7 +190,8 @@ def one_matter(new: Reading, old: Reading) -> bool:
     mine, theirs = _told_of(new) | set(new.topic), _told_of(old) | set(old.topic)
     if not tells_change(new):
         return bool(theirs) and not uncovered(theirs, mine | {new.verb})
-    again = new.verb == old.verb and any(comparable(one, two) for one in new.values for two in old.values)
+    of_one = new.verb not in SLIGHT or not (new.topic or old.topic) or topics_agree(new.topic, old.topic) > 0
+    again = of_one and new.verb == old.verb and any(comparable(a, b) for a in new.values for b in old.values)
     if not again and not any(covers(theirs, one) or covers(mine, other) for one in mine for other in theirs):
         return opposite(new, old) or any(exclusive(one, two) for one in mine for two in theirs)
     turned = bool(content(new) & DISLIKES) != bool(content(old) & DISLIKES)

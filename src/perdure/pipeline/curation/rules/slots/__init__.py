@@ -221,6 +221,8 @@ def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
         return None  # who sees a doctor is not together with one
     if frame.attribute == "home" and not frame.words and not first.lead and first.concepts:
         return None  # the sofa has moved, not its owner
+    if not frame.lead and not frame.words and not _is_body(frame, first):
+        return None
     if frame.words:
         if first.lead or first.concepts[: len(frame.words)] != frame.words:
             return None
@@ -237,6 +239,28 @@ def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
         if not frame.lead and chunk.lead:
             return None
     return None
+
+
+def _is_body(frame: Frame, chunk: Chunk) -> bool:
+    """Whether what somebody attends is a school, and what they join may employ them.
+
+    "Is going to keep the cat" and "is going to a conference" name no school, "joined a gym" no employer.
+    """
+    if frame.attribute == "school":
+        return not _schools().isdisjoint(chunk.concepts)
+    if frame.attribute == "employer":
+        return bool(chunk.names) or not _firms().isdisjoint(chunk.concepts)
+    return True
+
+
+@cache
+def _schools() -> frozenset[str]:
+    return frozenset(concept_of(word) for word in word_set("slots.schools"))
+
+
+@cache
+def _firms() -> frozenset[str]:
+    return frozenset(concept_of(word) for word in words("reconcile_firms.txt"))
 
 
 def _is_ground(chunk: Chunk) -> bool:
@@ -279,11 +303,10 @@ def _at_company(verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:
     """ "is now at BigTech Inc": being at a company is working there."""
     if verb not in ("be", ""):
         return []
-    firms = frozenset(concept_of(word) for word in words("reconcile_firms.txt"))
     return [
         _slot("employer", chunk, chunk.concepts)
         for chunk in chunks
-        if chunk.lead in ("at", "with") and chunk.names & firms
+        if chunk.lead in ("at", "with") and chunk.names & _firms()
     ][:1]
 
 

@@ -162,7 +162,16 @@ def apply_correction(sentence: str, talk: Discourse, source: int) -> bool:
     value = typed(rest)
     if value is None or len(rest) > len(value[1]) + 14:
         return False
-    return _replace_value(value[0], value[1], _about(rest), talk, source)
+    counted = _counted(rest, value[1]) if value[0] == "number" else ""
+    freely = is_cued(sentence) and not counted[:1].isupper()
+    return _replace_value(value[0], value[1], _about(rest), talk, source, counted="" if freely else counted)
+
+
+def _counted(rest: str, number: str) -> str:
+    """The word that a number belongs to: "Oxford" of "41 Oxford Street"; "" where what follows says little."""
+    behind = rest.partition(number)[2].split()
+    light = lexicon.words("prepositions.txt") | lexicon.words("determiners.txt") | lexicon.words("adverbs.txt")
+    return "" if not behind or grammar.bare(behind[0]) in light else behind[0]
 
 
 def _about(rest: str) -> str | None:
@@ -172,11 +181,14 @@ def _about(rest: str) -> str | None:
     return noun if noun and noun not in _ANY_SUBJECT else None
 
 
-def _replace_value(kind: str, new: str, about: str | None, talk: Discourse, source: int) -> bool:
+def _replace_value(kind: str, new: str, about: str | None, talk: Discourse, source: int, *, counted: str = "") -> bool:
+    """Put a value in the place of the last of its kind; a number only where the fact counts the same thing, if any."""
     pattern = dict(TYPES)[kind]
     for draft in reversed(talk.drafts[-6:]):
         old = pattern.search(draft.text)
         if draft.forget or old is None or (about is not None and about not in draft.text.lower()):
+            continue
+        if counted.lower() not in draft.text.lower():
             continue
         lead = (
             "the "
