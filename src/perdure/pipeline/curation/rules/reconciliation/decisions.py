@@ -516,8 +516,8 @@ def _loses(finding: Finding, text: str) -> bool:
     told = read(text)
     if _drops_a_member(old.text, everything(told)) or _drops_others(old, everything(told)):
         return True
-    if not new.values:
-        return False
+    if not new.values:  # "swapped college" does not say what it is now
+        return new.mood.changed and bool(old.values) and not new.names - old.names - {USER}
     if _left_over(read(_FORMER.sub("", old.text)).values, told.values):
         return True
     return not new.names - {USER} and bool(old.names - told.names - {USER})
