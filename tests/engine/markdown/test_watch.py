@@ -85,6 +85,24 @@ def test_a_new_conversation_made_by_hand_is_seen_and_a_moved_folder_too(tmp_path
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("given", ["memory_db", "./memory_db", "../here/memory_db"])
+def test_edits_below_a_relative_path_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    async def scene() -> None:
+        async with watched(Path(given)) as memory:
+            await memory.add("User likes tea", infer=False, **WORK)
+            path = note(Path("memory_db"), "note", "User likes rain")
+            await until(memory, lambda found: found == ["User likes rain", "User likes tea"])
+            monkeypatch.chdir(tmp_path)  # what is open stays where it is
+            path = tmp_path / "here" / path
+            path.write_text(path.read_text().replace("rain", "snow"))
+            await until(memory, lambda found: "User likes snow" in found)
+
+    asyncio.run(scene())
+
+
 def test_our_own_writes_are_not_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     real = file_sync.sync_files

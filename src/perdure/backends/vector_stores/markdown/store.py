@@ -53,11 +53,12 @@ class MarkdownVectorStore(WrappingStore, FileStore):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.root = settings.path
+        # The watcher names files in full, and a later change of the working folder changes nothing.
+        self.root = settings.path.absolute()
         self.watched = settings.watch
         self.warned = {}
-        self.versions = GitVersions(settings.path) if settings.git else None
-        index = {"path": str(settings.path / "index" / "memories.db")}
+        self.versions = GitVersions(self.root) if settings.git else None
+        index = {"path": str(self.root / "index" / "memories.db")}
         super().__init__(settings.store or Part(provider="sqlite", config=index))
         self.scrub_note = "the files are gone; where the folder is a git repository, its history still has them"  # type: ignore[misc]
         self._snapshot = Snapshot(self.root)
