@@ -235,15 +235,19 @@ class SqliteFile(ABC):
             self._check_open()
             if self.read_only:
                 raise read_only(f"the {self.what} {self.path}")
-            if not same_file(self.path, self._file):  # what goes into a removed file is lost without an error
-                raise self.failure(
-                    f"the {self.what} {self.path} was removed or replaced while it was open: open it again"
-                )
+            self.check_place()
             if not self._is_connected:
                 self._writer = self._connect(writes=True)
                 self._tune_writer()
                 self._is_connected = True
             yield self._writer
+
+    def check_place(self) -> None:
+        """Raise the store's error if the file was removed or replaced: what goes into such a file is lost silently."""
+        with self.translated():
+            is_there = same_file(self.path, self._file)
+        if not is_there:
+            raise self.failure(f"the {self.what} {self.path} was removed or replaced while it was open: open it again")
 
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
         connection = connect(self.path, self.busy_timeout, _STATEMENTS, read_only=self.read_only)

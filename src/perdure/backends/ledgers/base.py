@@ -144,6 +144,9 @@ class Ledger(ABC):
         """Whether the open ledger can only be read; writing methods then raise ReadOnlyError."""
         return False
 
+    def check_place(self) -> None:
+        """Raise LedgerError if the open database was removed or replaced where it lies; blocks for a moment."""
+
     def holds_settings(self, path: Path, name: str) -> bool:
         """Whether a file is a ledger with settings of this name, as a copy of this one is; reading leaves no trace."""
         return False

@@ -203,6 +203,10 @@ class SqliteDatabase(Database):
             return (self._watches << 32) + int(self._watch.execute("PRAGMA data_version").fetchone()[0])
         return None
 
+    def check_place(self) -> None:
+        if self._file is not None:
+            self._make_sure()
+
     @contextmanager
     def asking(self) -> Iterator[Ask]:
         with FORK_GATE, self._asking:

@@ -165,6 +165,9 @@ class VectorStore(ABC):
     async def identity(self) -> str:
         """Return the physical store's id, which is kept inside it and named in journal entries."""
 
+    def check_place(self) -> None:
+        """Raise VectorStoreError if the open store was removed or replaced where it lies; blocks for a moment."""
+
     def stored_collections(self) -> Shapes:
         """Return the collections on this machine by name, without connecting; empty if unknown."""
         return {}

@@ -41,6 +41,32 @@ def test_ready_says_which_part_is_down_and_that_it_came_back(server: Running, mo
     assert server.client.get("/readyz").status_code == 200
 
 
+@pytest.mark.parametrize("provider", ["sqlite", "markdown"])
+def test_a_folder_that_is_gone_is_not_ready_and_is_again_when_it_is_back(tmp_path: Path, provider: str) -> None:
+    folder, aside = tmp_path / "h1", tmp_path / "h1x"
+    store = {"provider": provider, "config": {"path": str(folder), "git": False} if provider == "markdown" else {}}
+    with running(folder, vector_store=store) as server:
+        told = {"messages": "I live in Leeds.", "user_id": "ana"}
+        server.client.post("/v1/memories", json=told).raise_for_status()
+        folder.rename(aside)
+        answer = server.client.get("/readyz")
+        down = {"status": "unready", "ledger": "down", "vector_store": "down"}
+        assert (answer.status_code, answer.json()) == (503, down)
+        assert server.client.post("/v1/memories", json=told).status_code == 503
+        assert server.client.get("/healthz").status_code == 200
+        aside.rename(folder)
+        assert server.client.get("/readyz").json()["status"] == "ready"
+        server.client.post("/v1/memories", json=told).raise_for_status()
+
+
+def test_a_ledger_in_whose_place_another_file_lies_is_not_ready(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        (tmp_path / "history.db").rename(tmp_path / "old.db")
+        (tmp_path / "history.db").write_bytes((tmp_path / "old.db").read_bytes())
+        answer = server.client.get("/readyz")
+        assert (answer.status_code, answer.json()["ledger"], answer.json()["vector_store"]) == (503, "down", "ok")
+
+
 def test_ready_says_that_nothing_can_be_changed_in_a_read_only_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

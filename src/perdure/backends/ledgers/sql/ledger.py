@@ -301,6 +301,12 @@ class SqlLedger(Transactions, Ledger):
     def read_only(self) -> bool:
         return self._writer is not None and self._database.read_only
 
+    def check_place(self) -> None:
+        try:
+            self._database.check_place()
+        except OSError as error:
+            self._tell(error)
+
     @property
     def owner(self) -> str:
         return self._open_writer().owner

@@ -201,6 +201,9 @@ class Database(ABC):
         """Return a number that changes with every commit; None if that takes a round trip."""
         return None
 
+    def check_place(self) -> None:
+        """Raise an error if the open database was removed or replaced where it lies."""
+
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
         """Open a transaction that sees one state of the database."""

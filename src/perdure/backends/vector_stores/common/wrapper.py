@@ -52,6 +52,9 @@ class WrappingStore(VectorStore):
     def read_only(self) -> bool:
         return self._store.read_only
 
+    def check_place(self) -> None:
+        self._store.check_place()
+
     def stored_collections(self) -> Shapes:
         return self._store.stored_collections()
 

@@ -84,6 +84,9 @@ class SqliteVectorStore(ListingStore):
     def read_only(self) -> bool:
         return self._open is not None and self._open[0].read_only
 
+    def check_place(self) -> None:
+        self._database().check_place()
+
     async def close(self) -> None:
         await run_unit(self._close_file)
 

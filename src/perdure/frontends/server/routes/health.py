@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from perdure import __version__
+from perdure.backends.blocking import run_blocking
 from perdure.domain.errors import ForbiddenError, PerdureError
 from perdure.frontends.server.dependencies import CurrentCaller
 from perdure.frontends.server.metrics import CONTENT_TYPE
@@ -78,6 +79,7 @@ async def _ledger(service: Service) -> Part:
     try:
         ledger = await service.ledger()
         await ledger.keys.any()
+        await run_blocking(ledger.check_place)  # an open file is read although its folder is gone, and not written
     except PerdureError as error:
         logger.warning("not ready: %s", error.message)
         return "down"
@@ -89,6 +91,7 @@ async def _store(service: Service) -> Part:
     try:
         await kernel.open()
         await kernel.store.get_collection_info(kernel.collection)
+        await run_blocking(kernel.store.check_place)
     except PerdureError as error:
         logger.warning("not ready: %s", error.message)
         return "down"
