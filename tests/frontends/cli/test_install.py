@@ -219,7 +219,7 @@ def test_hooks_stand_beside_other_hooks(home: Path) -> None:
         "Stop": 2, "SessionStart": 1, "UserPromptSubmit": 1, "SessionEnd": 1,
     }  # fmt: skip
     assert held["hooks"]["Stop"][1]["hooks"][0]["command"].endswith("hook --user-id ana")
-    install("claude-code", "--hooks", "--remove")
+    install("claude-code", "--remove")  # all that it put in, and none of what others did
     assert file.read_text() == before
 
 
@@ -412,11 +412,26 @@ def test_hooks_of_a_client_come_with_its_server_and_go_with_it(home: Path, name:
     assert (f"--event {events[1]}" in told) == form.is_told
     install(name, "--hooks", "--remove", "--scope", scope)
     assert file.read_text(encoding="utf-8") == before
+    install(name, "--hooks", "--scope", scope)
+    install(name, "--remove", "--scope", scope)
+    assert file.read_text(encoding="utf-8") == before
     file.unlink()
     install(name, "--hooks", "--scope", scope)
     assert file.is_file()
-    install(name, "--hooks", "--remove", "--scope", scope)
+    install(name, "--remove", "--scope", scope)
     assert not file.exists()
+
+
+def test_a_hooks_file_without_ours_does_not_keep_the_server_from_going(home: Path) -> None:
+    install("claude-code", "--user-id", "ana")
+    file = home / ".claude/settings.json"
+    file.parent.mkdir()
+    for text in ('{"a": 1} // mine\n', "no settings at all", '{"hooks": []}'):
+        file.write_text(text)
+        install("claude-code", "--user-id", "ana")
+        told = install("claude-code", "--remove", "--json").json["changes"]
+        assert [*told] == [str(home / ".claude.json")]
+        assert file.read_text() == text
 
 
 def test_codex_keeps_its_hooks_where_it_is_told_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

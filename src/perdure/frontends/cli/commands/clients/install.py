@@ -144,9 +144,9 @@ def install(
 ) -> None:
     """Put perdure into the settings of an agent's client, by the client's own command where it has one.
 
-    A file that is changed is copied beside itself first; other entries and comments stay. --remove restores the file
-    byte for byte if nobody changed it since, and otherwise takes out perdure's entry alone. Without a scope the
-    memories are those of your user name on this machine.
+    A file that is changed is copied beside itself first; other entries and comments stay. --remove takes out the hooks
+    too: it restores a file byte for byte if nobody changed it since, and otherwise takes out perdure's part alone.
+    Without a scope the memories are those of your user name on this machine.
 
     Example: perdure install claude-code --hooks
 
@@ -165,7 +165,7 @@ def install(
         options += ["--path", str(place)]
     server, hook = ([*_program(), verb, *options] for verb in ("mcp", "hook"))
     edits = [_server_edit(found, scope, server)]
-    if hooks:
+    if hooks or (remove and _has_hooks(client, scope)):
         hook = hook if client == "claude-code" else [*hook, "--client", client]
         more = _hooks_edit(client, scope, hook)
         edits = [edits[0].with_more(more)] if more.file == edits[0].file else [edits[0], more]
@@ -383,6 +383,17 @@ HOOKS = {
     ),
 }
 """Clients with hooks; docs/hooks.md says where the forms come from, and which were tried."""
+
+
+def _has_hooks(client: str, scope: str) -> bool:
+    """Whether perdure's hooks are in a client's file; one that cannot be read has none that could be taken out."""
+    if client not in HOOKS:
+        return False
+    try:
+        edit = _hooks_edit(client, scope, [])
+        return edit.holds(edit.file.read_bytes().decode("utf-8"))
+    except (OSError, UnicodeDecodeError, PerdureError):
+        return False
 
 
 def _hooks_edit(client: str, scope: str, command: list[str]) -> Edit:
