@@ -37,7 +37,7 @@ def made(kind: str) -> Exception:
 
 def probes() -> APIRouter:
     """A fresh router: an app keeps what it is given."""
-    router = APIRouter()
+    router = APIRouter(include_in_schema=False)
 
     @router.get("/probe/caller")
     async def caller(asking: CurrentCaller) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -13,6 +16,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute, Route
 
 from perdure import __version__
@@ -65,7 +69,7 @@ _METHODS = ("get", "put", "post", "patch", "delete", "head", "options")
 
 
 def describe(app: FastAPI) -> None:
-    """Add error responses and credentials to the app's OpenAPI document."""
+    """Add error responses and credentials to the app's OpenAPI document, and the page `/docs` of it."""
     made: dict[str, Any] = {}
 
     def document() -> dict[str, Any]:
@@ -74,6 +78,14 @@ def describe(app: FastAPI) -> None:
         return made
 
     app.openapi = document  # type: ignore[method-assign]
+    page: list[str] = []
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        """Return the page of every operation."""
+        if not page:
+            page.append(docs_page(document()))
+        return HTMLResponse(page[0], headers=PAGE_HEADERS)
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
@@ -104,6 +116,84 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
             }
 
 
+# The page `/docs`: it has the origin of the server, so it runs no scripts and loads nothing, from here or elsewhere.
+
+_STYLE = (
+    "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
+    "summary{cursor:pointer}table{border-collapse:collapse}td{padding:0 1rem 0 0;vertical-align:top}"
+    "p{white-space:pre-line}details>div{margin:0 0 1rem 1.5rem}"
+)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+PAGE_HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""Headers of the page `/docs`."""
+
+
+def docs_page(document: dict[str, Any]) -> str:
+    """Return an HTML page of every operation of an OpenAPI document, by tag."""
+    schemas = document.get("components", {}).get("schemas", {})
+    by_tag: dict[str, list[str]] = {}
+    for path, item in document.get("paths", {}).items():
+        for method, operation in item.items():
+            if method in _METHODS:
+                shown = _operation_html(method, path, operation, schemas)
+                by_tag.setdefault(operation.get("tags", ["others"])[0], []).append(shown)
+    title = escape(f"{document['info']['title']} {document['info']['version']}")
+    parts = [f"<h2>{escape(tag)}</h2>{''.join(shown)}" for tag, shown in by_tag.items()]
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f"</head><body><h1>{title}</h1><p>{escape(document['info'].get('description', ''))}</p>"
+        f'<p><a href="openapi.json">openapi.json</a> says the same to programs.</p>{"".join(parts)}</body></html>'
+    )
+
+
+def _operation_html(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
+    parameters = [
+        (each["name"], each["in"], _told(each["schema"], each.get("required")), each.get("description", ""))
+        for each in operation.get("parameters", [])
+    ]
+    body = []
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        schema = content.get("schema", {})
+        known = schemas.get(schema.get("$ref", "").rpartition("/")[2], schema)
+        needed = known.get("required", [])
+        fields = known.get("properties", {}).items()
+        body.append((kind, "body", _told(schema, True), known.get("description", "")))
+        body += [(name, "field", _told(each, name in needed), each.get("description", "")) for name, each in fields]
+    answers = [(status, "answer", "", each["description"]) for status, each in operation["responses"].items()]
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in (*parameters, *body, *answers)
+    )
+    note = " (deprecated)" if operation.get("deprecated") else ""
+    return (
+        f"<details><summary><code>{method.upper()} {escape(path)}</code> {escape(operation.get('summary', ''))}{note}"
+        f"</summary><div><p>{escape(operation.get('description', ''))}</p><table>{rows}</table></div></details>"
+    )
+
+
+def _told(schema: dict[str, Any], is_needed: bool | None) -> str:
+    return _type_of(schema) + (", required" if is_needed else "")
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    """Return a schema's type in words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if several := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+        return " or ".join(dict.fromkeys(_type_of(each) for each in several))
+    if "enum" in schema:
+        return " or ".join(json.dumps(each) for each in schema["enum"])
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if schema.get("type") == "array":
+        return f"list of {_type_of(schema.get('items', {}))}"
+    return str(schema.get("type", "any"))
+
+
 def background_scheduler(memory: AsyncMemory) -> AbstractAsyncContextManager[None]:
     """Run due maintenance (expiry, pruning, quotas, backups) now and whenever it falls due, until the block ends."""
     return running_schedule(memory._engine)
@@ -130,7 +220,13 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         tokens=JwtVerifier(settings.jwt, secrets),
     )
     app = FastAPI(
-        title="perdure", version=__version__, lifespan=_life, redirect_slashes=False, openapi_url="/openapi.json"
+        title="perdure",
+        version=__version__,
+        lifespan=_life,
+        redirect_slashes=False,
+        openapi_url="/openapi.json",
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.service = service
     app.state.gateway = gateway = Gateway(
@@ -139,6 +235,7 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         trust_client_user_id=settings.trust_client_user_id,
         registry=service.metrics.registry,
     )
+    describe(app)
     # explicit_memories is last: its {memory_id} would match the teams' routes below /v1/memory.
     for each in (health, memories, maintenance, mem0, teams, graph, explicit_memories):
         app.include_router(each.router)
@@ -149,7 +246,6 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
     gateway.keep_own([*_paths(app.routes)])
     if gateway.passes:
         app.include_router(pass_through.router)  # the last one: it takes all remaining paths
-    describe(app)
     for kind in (PerdureError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle_error)
     # The last one added is the outermost.

@@ -36,7 +36,7 @@ from tests.frontends.server.running import SECRET, Running, running
 
 pytestmark = pytest.mark.covers("U22", "X33")
 
-PAGES = {"GET /openapi.json", "GET /docs", "GET /docs/oauth2-redirect", "GET /redoc"}
+PAGES = {"GET /openapi.json", "GET /docs"}
 """What is no operation: the document, and the pages that show it."""
 ROUNDS: tuple[Aim, ...] = ("bare", "aimed", "free")
 """Requests of each stranger to each operation, besides those that name a thing by its id."""
