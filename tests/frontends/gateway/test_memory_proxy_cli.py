@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import signal
 import socket
 import subprocess
@@ -254,6 +255,20 @@ def test_options_stand_above_the_environment_and_that_above_the_file(
     for line in ("default-top-k = 3", "max-entries = 2", "openai-api-key = ***", f"memory-path = {tmp_path}"):
         assert line in ran.err
     assert SECRET not in ran.err + ran.out
+
+
+def test_what_nobody_set_is_printed_as_it_is_in_force(made: list[Any], tmp_path: Path) -> None:
+    ran = here(*BARE, "--memory-path", str(tmp_path), "--print-args")
+    assert ran.status == 0, ran.err
+    ((config, _),) = made
+    gateway = config.gateway
+    told = dict(re.findall(r"([\w-]+) = (.*)", ran.err))
+    assert "None" not in told.values()
+    assert (told["host"], told["open"], told["git-versioning"]) == ("127.0.0.1", "False", "True")
+    assert told["port"].isdecimal() and told["embedding-base-url"] == told["openai-base-url"]
+    assert (told["default-top-k"], told["max-entries"]) == (str(gateway.default_retrieval_limit), "500")
+    assert (told["mmr-lambda"], told["recency-weight"]) == (str(gateway.mmr_lambda), str(gateway.recency_weight))
+    assert (told["summarization"], told["score-threshold"], told["openai-api-key"]) == ("True", "not set", "not set")
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,6 @@ def proxy(
 
     Example: perdure memory proxy --openai-base-url http://localhost:11434/v1 --embedding-model minilm
     """
-    if print_args:
-        _tell(context)
     if base_url is None or not base_url.strip():
         raise InvalidInputError(
             "the model's server must be named: --openai-base-url, or OPENAI_BASE_URL", field="openai_base_url"
@@ -183,6 +181,10 @@ def proxy(
     # In one process: its values, above all the key, are passed to no other process.
     served = proxying.given({"host": host, "port": port, "workers": 1, "open": is_open or None})
     config = config.model_copy(update={"server": {**config.server, **served}})
+    if print_args:
+        _tell(
+            context, {"embedding_base_url": server, "embedding_dimensions": dimensions, "git": git is not False}, config
+        )
     proxying.stand(config, folder, log_level=log_level, as_json=as_json, made=lambda: _tell_others(folder, config))
 
 
@@ -210,9 +212,26 @@ def _tell_others(folder: Path, config: MemoryConfig) -> None:
         note(f"{file} cannot be written, so that other commands need settings of yours: {error.strerror}")
 
 
-def _tell(context: typer.Context) -> None:
-    """Print all options in force; of a key only that there is one."""
+def _tell(context: typer.Context, filled: dict[str, Any], config: MemoryConfig) -> None:
+    """Print all options with the values in force; of a key only that there is one."""
+    from perdure.frontends.server.settings import read_settings  # heavy: pydantic, see above
+
+    serving, gateway = read_settings(config), config.gateway
+    values = {
+        **context.params,
+        "host": serving.host,
+        "port": serving.port,
+        "is_open": serving.open,
+        "top_k": gateway.default_retrieval_limit,
+        "max_entries": gateway.max_entries,
+        "mmr_lambda": gateway.mmr_lambda,
+        "recency_weight": gateway.recency_weight,
+        "score_threshold": gateway.default_similarity_threshold,
+        "summarization": gateway.summaries,
+        **filled,
+    }
     for each in context.command.params:
         if each.name in context.params and each.opts and each.name not in ("print_args", "help"):
-            value = context.params[each.name]
-            note(f"{each.opts[0].lstrip('-')} = {'***' if value and each.name == 'api_key' else value}")
+            value = values[each.name]
+            shown = "***" if value and each.name == "api_key" else "not set" if value is None else value
+            note(f"{each.opts[0].lstrip('-')} = {shown}")
