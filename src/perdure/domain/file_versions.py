@@ -45,9 +45,9 @@ class Version(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDiff(Answer):
-    """The difference between two versions; `after` None is the current memory."""
+    """The difference between two versions; `before` None is the empty memory, `after` None the current one."""
 
-    before: str
+    before: str | None
     after: str | None
     results: list[VersionChange]
 

@@ -73,9 +73,24 @@ def test_log_reads_as_memory_with_the_words_that_it_was_learned_from(path: Path)
         assert memory.versions.diff(newest.id).results == []
         assert memory.versions.diff("2999-01-01").results == []
         assert len(memory.versions.log(first.id)) == 2
-        for point in ("nowhere", "2001-01-01"):
-            with pytest.raises(NotFoundError):
-                memory.versions.diff(point)
+        with pytest.raises(NotFoundError):
+            memory.versions.diff("nowhere")
+        with pytest.raises(NotFoundError, match="no version as old as '2001-01-01'"):
+            memory.versions.log("2001-01-01")
+
+
+def test_before_the_first_version_there_was_nothing(path: Path) -> None:
+    with opened(path) as memory:
+        assert memory.versions.diff("2001-01-01").results == [], "nor is there anything now"
+        memory.add("I live in Oslo", **ANA)
+        memory.add("I like tea", **ANA)
+        since = memory.versions.diff("2001-01-01")
+        assert since.before is None and since.after is None
+        assert sorted(each.line for each in since.results) == ["Learned: User likes tea", "Learned: User lives in Oslo"]
+        newest = memory.versions.log(limit=1)[0]
+        assert {each.line for each in memory.versions.diff("2001-01-01", newest.id).results} == {
+            each.line for each in since.results
+        }
 
 
 @pytest.mark.covers("K24")

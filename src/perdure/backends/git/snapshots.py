@@ -331,6 +331,13 @@ class GitVersions:
 
     async def resolve(self, point: str) -> str:
         """Return the commit of a point."""
+        found = await self.resolve_start(point)
+        if found is None:
+            raise NotFoundError(f"the memory has no version as old as {point!r}")
+        return found
+
+    async def resolve_start(self, point: str) -> str | None:
+        """Return the commit of a point; None, the empty memory, for a time before the first one."""
         await self.open()
         commit = await self._repository.commit_of(point)
         if commit is not None:
@@ -341,9 +348,8 @@ class GitVersions:
         if await self._repository.head() is not None:
             seconds = int(moment.timestamp())
             found = await self._repository.git.text("rev-list", "-1", f"--min-age={seconds}", "HEAD")
-            if found:
-                return found
-        raise NotFoundError(f"the memory has no version as old as {point!r}")
+            return found or None
+        return None
 
     async def leads_to(self, before: str, after: str | None) -> bool:
         """Whether the second commit (None: the newest) was made of the first."""

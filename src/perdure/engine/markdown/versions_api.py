@@ -309,12 +309,15 @@ class FileVersions:
 
     @guarded
     async def diff(self, before: str, after: str | None) -> VersionDiff:
-        """Return the difference between two points, or between one and the current memory."""
+        """Return the difference between two points, or between one and the current memory.
+
+        Before the first version the memory was empty.
+        """
         versions = self._versioning.versions
-        one = await versions.resolve(before)
+        one = await versions.resolve_start(before)
         two = None if after is None else await versions.resolve(after)
         step = await versions.step(one, two)
-        left = None if await versions.leads_to(one, two) else "Not there: "
+        left = None if one is None or await versions.leads_to(one, two) else "Not there: "
         return VersionDiff(before=one, after=two, results=await self._changes(step, left))
 
     @guarded

@@ -34,7 +34,10 @@ class AsyncVersions:
         return await self._versions.log(at, requests.read_limit(limit))
 
     async def diff(self, before: str, after: str | None = None) -> VersionDiff:
-        """Return the difference between two points, or between one and the current memory."""
+        """Return the difference between two points, or between one and the current memory.
+
+        A `before` that is a time before the first version is the empty memory.
+        """
         two = None if after is None else requests.read_text(after, "after")
         return await self._versions.diff(requests.read_text(before, "before"), two)
 

@@ -63,6 +63,8 @@ def diff(
 ) -> None:
     """Show which facts were added, changed and removed between two versions, or since one.
 
+    At a time before the first version there was nothing.
+
     Example: perdure diff 2026-03-01
 
     Example: perdure diff main experiment
