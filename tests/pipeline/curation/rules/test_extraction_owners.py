@@ -237,3 +237,25 @@ def test_where_somebody_is_back_is_told_of_who_was_spoken_of() -> None:
 )
 def test_an_interjection_is_no_word_of_the_fact(text: str, expected: str) -> None:
     assert expected in facts(text)
+
+
+def test_who_is_spoken_of_beside_the_speaker_is_who_he_is() -> None:
+    told = facts("Marc and I are splitting up, he's moving to Hamburg.")
+    assert "Marc is moving to Hamburg" in told
+
+
+def test_a_code_is_nothing_that_somebody_does() -> None:
+    told = facts("My flight to Lisbon is on 3 March, booking code XK3PQ9.")
+    assert not any("is booking" in fact for fact in told)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I like tea and I live in Paris.", ["User likes tea", "User lives in Paris"]),
+        ("I'm vegan and I work at Lidl.", ["User is vegan", "User works at Lidl"]),
+    ],
+)
+def test_two_plain_statements_in_a_sentence_are_two_facts(text: str, expected: list[str]) -> None:
+    """Whatever the weights think of them, as of one that stands alone."""
+    assert [fact.text for fact in read_messages(said(text), now=NOW, judge=lambda *_: 0.0).facts] == expected

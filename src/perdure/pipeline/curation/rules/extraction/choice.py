@@ -105,10 +105,11 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
         for said in [worth.SentenceOfMessage(sentence.text, place, len(typed), told.answers, features)]
     ]
     kept: list[Draft] = []
-    for draft in drafts:
-        place = _source(draft.text, typed)
+    sources = [_source(draft.text, typed) for draft in drafts]
+    for draft, place in zip(drafts, sources, strict=True):
         source = read[place] if place >= 0 else None
-        if _is_unjudged(draft) or _is_plain(draft, source, talk.who) or _is_worth(draft, source, talk.who, judge):
+        beside = [each for each, other in zip(drafts, sources, strict=True) if other == place]
+        if _is_unjudged(draft) or _is_plain(source, beside, talk.who) or _is_worth(draft, source, talk.who, judge):
             (kept if source is None else source.drafts).append(draft)
     corrected = any(draft.rule == "correction" for draft in drafts)  # what corrects it is no fact of its own
     for each in read:
@@ -193,21 +194,27 @@ def _is_unjudged(draft: Draft) -> bool:
 def _is_worth(draft: Draft, source: _Read | None, who: str, judge: Judge) -> bool:
     said, much = (source.said, source.worth) if source is not None else (None, 0.5)
     beside = said.text if said is not None else ""
-    least = FACT_ALONE if said is not None and said.count == 1 and _is_all(draft, said, who) else FACT
+    least = FACT_ALONE if said is not None and said.count == 1 and _is_all([draft], said, who) else FACT
     return judge(worth.FACT, draft.text, beside, worth.of_fact(draft.text, who, draft.rule, said, much)) >= least
 
 
-def _is_all(draft: Draft, said: worth.SentenceOfMessage, who: str) -> bool:
-    """Whether a fact of the speaker says all that its sentence does."""
-    if not draft.text.startswith(who) or worth.has_pronoun(draft.text):
+def _is_all(drafts: Sequence[Draft], said: worth.SentenceOfMessage, who: str) -> bool:
+    """Whether facts of the speaker say all that their sentence does."""
+    if any(not draft.text.startswith(who) or worth.has_pronoun(draft.text) for draft in drafts):
         return False
-    return _topic(said.text) <= worth.topic(draft.text)
+    return _topic(said.text) <= frozenset[str]().union(*(worth.topic(draft.text) for draft in drafts))
 
 
-def _is_plain(draft: Draft, source: _Read | None, who: str) -> bool:
-    """Whether a sentence says of the speaker what lasts or is over, and nothing else: "I'm vegan", "I quit my job"."""
-    if source is None or not _is_all(draft, source.said, who):
-        return False
+def _is_plain(source: _Read | None, beside: Sequence[Draft], who: str) -> bool:
+    """Whether a sentence's facts say of the speaker what lasts or is over, and it says nothing else.
+
+    "I'm vegan", "I quit my job", "I like tea and I live in Paris".
+    """
+    return source is not None and _is_all(beside, source.said, who) and all(_lasts(each, who) for each in beside)
+
+
+def _lasts(draft: Draft, who: str) -> bool:
+    """Whether a fact of the speaker says what lasts or is over."""
     if _OVER.match(draft.text.removeprefix(who)):
         return True
     slots = read_slots(draft.text.replace(" is not ", " is ", 1))

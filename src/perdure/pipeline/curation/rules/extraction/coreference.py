@@ -158,8 +158,15 @@ def _had(parts: list[str]) -> Relation | None:
     return found
 
 
+_AND_SPEAKER = Pattern(r",? and (?:i|me|my|our)\b.*$", re.IGNORECASE)
+
+
 def note_subject(name: str, talk: Discourse) -> str:
-    """Remember a name that stands as the subject of a clause; the way it is to be called."""
+    """Remember a name that stands as the subject of a clause; the way it is to be called.
+
+    Of "Marc and I" only Marc: that is who "he" is in what follows.
+    """
+    name = _AND_SPEAKER.sub("", name)
     display = talk.names.get(name.lower(), name)
     talk.call(name, display)
     talk.meet(display, "n")

@@ -112,7 +112,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{subject} {text}", "past"
     if head in grammar.thirds() and carried and not first and not _noun_use(head, after):
         return f"{subject} {text}", "third"
-    if head in grammar.ings() and after and after not in {"is", "was", "and", "me", "us"}:
+    names = after in {"is", "was", "and", "me", "us"} or after in word_set("subjects.compound_heads")
+    if head in grammar.ings() and after and not names:  # a booking code is a thing
         return f"{subject} {be} {text}", "progressive"
     if head in _RETURNS and _is_when(parts[place + 1 :]):
         return f"{subject} {be} {text}", "returns"
