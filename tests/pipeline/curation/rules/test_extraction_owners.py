@@ -259,3 +259,9 @@ def test_a_code_is_nothing_that_somebody_does() -> None:
 def test_two_plain_statements_in_a_sentence_are_two_facts(text: str, expected: list[str]) -> None:
     """Whatever the weights think of them, as of one that stands alone."""
     assert [fact.text for fact in read_messages(said(text), now=NOW, judge=lambda *_: 0.0).facts] == expected
+
+
+def test_what_a_thing_is_with_does_not_hide_that_it_is_off() -> None:
+    told = facts("The trip to Rome is off, with the baby and all.")
+    assert not any(fact.startswith("The trip to Rome is with") for fact in told)
+    assert any("is off" in fact for fact in told)

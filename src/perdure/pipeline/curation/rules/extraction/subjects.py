@@ -191,6 +191,7 @@ def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str
         return f"{subject} {be} {noun}", "role"
     if (
         head in _PLACE
+        and (head != "with" or subject.lower() in grammar.FIRST)  # "the trip is off, with the baby and all"
         and after not in {"everything", "all", "it", "that", "this", "them", "fact", "general"}
         and len(parts) > place + 1
         and not _time_only(parts[place:])
