@@ -44,6 +44,8 @@ LEFT_OUT: Final = _Left.OUT
 LeftOut = Literal[_Left.OUT]
 MAX_LIMIT = 2**31 - 1
 """Greater limits are reduced to this: no scope has as many memories, and every store can count that far."""
+FORGET_THRESHOLD = 0.75
+"""The score from which what lacks a word of a query is forgotten too, where a call names none."""
 DEEPEST = 3  # maximum number of edges to a neighbour
 ORDERS = ("score", "time")
 """The orders of results: best first, or oldest first."""
@@ -137,7 +139,7 @@ class ForgetRequest:
     id: str | None = None
     query: str | None = None
     types: tuple[str, ...] = ()  # only memories of these types in the scope
-    threshold: float = 0.75
+    threshold: float = FORGET_THRESHOLD
     erase: bool = True
     dry_run: bool = False
     walls: Scope | None = None  # the scope in which derived memories are erased too; None means `scope`
@@ -333,7 +335,7 @@ def read_forget(
     user_id: str | None,
     agent_id: str | None,
     run_id: str | None,
-    threshold: float,
+    threshold: float | LeftOut,
     erase: bool,
     dry_run: bool,
     walls: Scope = UNRESTRICTED,
@@ -347,13 +349,20 @@ def read_forget(
             )
     if id is not LEFT_OUT and query is not LEFT_OUT:
         raise InvalidInputError("forget takes an id or a query, not both", field="id", value=id)
+    if threshold is not LEFT_OUT and query is LEFT_OUT:  # else a call meant to narrow would erase the whole scope
+        raise InvalidInputError(
+            "threshold is of a query, and there is none: add query, or leave threshold out to forget "
+            f"{'the whole scope' if id is LEFT_OUT else 'the memory of this id'}",
+            field="threshold",
+            value=threshold,
+        )
     if id is LEFT_OUT:
         scope.require_owner()
     return ForgetRequest(
         scope=scope,
         id=None if id is LEFT_OUT else read_memory_id(id),
         query=None if query is LEFT_OUT else read_text(query, "query"),
-        threshold=read_share(threshold, "threshold"),
+        threshold=FORGET_THRESHOLD if threshold is LEFT_OUT else read_share(threshold, "threshold"),
         erase=read_flag(erase, "erase"),
         dry_run=read_flag(dry_run, "dry_run"),
         walls=walls,

@@ -382,6 +382,17 @@ def test_a_variable_that_was_never_set_erases_nobody(quick: Memory, nothing: dic
     assert len(quick.get_all(**ANA).results) == 1
 
 
+@pytest.mark.parametrize("named", ["the whole scope", "the memory of this id"])
+def test_a_threshold_without_a_query_erases_nothing(quick: Memory, named: str) -> None:
+    (gold,) = quick.add("User hides gold", infer=False, **ANA).results
+    given = ANA if named == "the whole scope" else {"id": gold.id}
+    for dry_run in (False, True):
+        with pytest.raises(InvalidInputError, match=f"add query, or leave threshold out to forget {named}") as refused:
+            quick.forget(threshold=0.9, dry_run=dry_run, **given)
+        assert (refused.value.field, refused.value.value) == ("threshold", 0.9)
+    assert len(quick.get_all(**ANA).results) == 1
+
+
 @pytest.mark.parametrize(
     ("query", "goes", "stays"),
     [

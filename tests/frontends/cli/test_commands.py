@@ -114,6 +114,8 @@ def test_without_a_scope_the_text_of_the_error_and_status_2(at: Folder, argument
         (("forget",), "--query"),
         (("forget", NOBODY, "--query", "x"), "--query"),
         (("forget", NOBODY, NOBODY), "--yes"),
+        (("forget", "--all", "--user-id", "ana", "--threshold", "0.9", "--yes"), "--threshold"),
+        (("forget", NOBODY, "--threshold", "0.9"), "--threshold"),
         (("forget", "--all", "--user-id", "ana"), "--yes"),
         (("import", "/nowhere/at/all"), "cannot be read"),
         (("demo", "/nowhere/at/all"), "cannot be read"),

@@ -159,6 +159,14 @@ def test_types_of_a_scope_go_alone(folder: Path, store: MemoryStore) -> None:
     assert holding(folder, "Quokka semantic of ana") == holding(folder, "Quokka that was deleted") == []
 
 
+def test_an_empty_list_of_types_erases_nothing(store: MemoryStore) -> None:
+    store.store("Quokka of ana", user_id="ana")
+    with pytest.raises(InvalidInputError, match="types is empty") as refused:
+        store.forget_by_scope(user_id="ana", types=[])
+    assert (refused.value.field, refused.value.value) == ("types", [])
+    assert store.list(user_id="ana").total == 1
+
+
 # ------------------------------------------------------------------ counting: V48, V72
 @pytest.mark.covers("V72")
 def test_accesses_are_counted_and_outlive_the_process(folder: Path, open_memory: Open) -> None:

@@ -200,15 +200,17 @@ class AsyncMemory(AsyncClosing):
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
-        threshold: float = 0.75,
+        threshold: float | requests.LeftOut = requests.LEFT_OUT,
         erase: bool = True,
         dry_run: bool = False,
     ) -> ErasureReport:
         """Erase one memory, what a query finds in a scope, or a whole scope.
 
-        A query finds what has all of its words, and what scores at least `threshold` and is about the same matter.
+        A query finds what has all of its words, and what scores at least `threshold`, default .75, and is about the
+        same matter.
 
-        The whole scope goes where neither `id` nor `query` is given; None is refused for both.
+        The whole scope goes where neither `id` nor `query` is given; None is refused for both, and `threshold` without
+        a query.
         The source messages of a forgotten fact are erased whole, with its versions and history values; the report names
         each place. `dry_run` only reports; `erase=False` deletes, so that `undo` can restore it.
         """

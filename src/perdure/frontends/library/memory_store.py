@@ -139,11 +139,16 @@ class AsyncMemoryStore(AsyncClosing):
     ) -> ErasureReport:
         """Erase all memories of a user, of one of their projects, of some types; ScopeError without a user.
 
-        Without `types`, the source messages of the user's memories are erased too.
+        Without `types`, the source messages of the user's memories are erased too; an empty list of them is refused.
         """
+        kinds = _types(types)
+        if types is not None and not kinds:  # a list that came out empty must not erase what it was to spare
+            raise InvalidInputError(
+                "types is empty, which names nothing: leave it out to forget all types", field="types", value=types
+            )
         request = ForgetRequest(
             scope=self._scope(user_id, project_id),
-            types=_types(types),
+            types=kinds,
             erase=requests.read_flag(erase, "erase"),
             walls=self._memory._walls,
         )

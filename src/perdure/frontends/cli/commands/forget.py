@@ -105,8 +105,9 @@ def forget(
         typer.Option("--query", "-q", metavar="TEXT", help="Erase what a search for this finds in the scope."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option("--threshold", metavar="SHARE", help="The least score of what lacks a word of --query.")
-    ] = 0.75,
+        float | None,
+        typer.Option("--threshold", metavar="SHARE", help="The least score of what lacks a word of --query: .75."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Everything in the scope.")] = False,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
@@ -128,6 +129,8 @@ def forget(
     """
     if sum((bool(ids), query is not None, everything)) != 1:
         raise typer.BadParameter("give the ID of a memory, or --query TEXT, or --all, with a scope")
+    if threshold is not None and query is None:
+        raise typer.BadParameter("--threshold is of a query: give --query TEXT too, or leave --threshold out")
     scope = Scope(user_id, agent_id, run_id)
     if not ids:
         scope.require_owner()
@@ -139,6 +142,7 @@ def forget(
     async def work(memory: AsyncMemory) -> list[ErasureReport]:
         from perdure.engine.requests import LEFT_OUT
 
+        floor = LEFT_OUT if threshold is None else threshold
         reports = []
         for id in ids or (None,):
             report = await memory.forget(
@@ -147,7 +151,7 @@ def forget(
                 user_id=None if id else user_id,
                 agent_id=None if id else agent_id,
                 run_id=None if id else run_id,
-                threshold=threshold,
+                threshold=floor,
                 erase=not keep_history,
                 dry_run=dry_run,
             )
@@ -170,9 +174,10 @@ def forget(
         if query is None and not any(found):
             note("nothing was found to forget")
         elif query is not None and not any(report.results for report in reports):
-            note(
-                f"no memory scores {threshold:g} or more for this query: look with perdure search, or lower --threshold"
-            )
+            from perdure.engine.requests import FORGET_THRESHOLD
+
+            least = FORGET_THRESHOLD if threshold is None else threshold
+            note(f"no memory scores {least:g} or more for this query: look with perdure search, or lower --threshold")
     if ids and not all(found):
         raise typer.Exit(NOT_FOUND)
 

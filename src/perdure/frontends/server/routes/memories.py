@@ -214,11 +214,11 @@ async def context(query: Annotated[memories.ContextQuery, Query()], personal: Re
 @router.post("/v1/forget", summary="Forget", **answers(ForgetReport))
 async def forget(body: memories.ForgetBody, personal: WriteAccess) -> dict[str, Any]:
     """Remove a memory, the matches of a query, or a scope from every place that holds it; the report names each."""
-    named = {name: getattr(body, name) for name in ("id", "query") if name in body.model_fields_set}
+    named = {name: getattr(body, name) for name in ("id", "query", "threshold") if name in body.model_fields_set}
     if not named:
         body.scope().require_owner()  # a key bound to a scope does not count as naming it
     view, ids = personal.at(body.scope())
-    report = await view.forget(**named, **ids, threshold=body.threshold, erase=body.erase, dry_run=body.dry_run)
+    report = await view.forget(**named, **ids, erase=body.erase, dry_run=body.dry_run)
     return report.model_dump()
 
 
