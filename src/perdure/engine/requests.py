@@ -46,6 +46,11 @@ MAX_LIMIT = 2**31 - 1
 """Greater limits are reduced to this: no scope has as many memories, and every store can count that far."""
 FORGET_THRESHOLD = 0.75
 """The score from which what lacks a word of a query is forgotten too, where a call names none."""
+NOT_EVERYTHING = (
+    "nothing was forgotten: a request to forget everything is not carried out from a conversation; call "
+    "forget(user_id=...), POST /v1/forget, or perdure forget --all"
+)
+"""The warning of an addition whose messages ask to forget all that there is."""
 DEEPEST = 3  # maximum number of edges to a neighbour
 ORDERS = ("score", "time")
 """The orders of results: best first, or oldest first."""

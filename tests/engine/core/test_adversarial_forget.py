@@ -313,6 +313,18 @@ def test_undo_shows_what_was_told_again(open_memory: Open) -> None:
     assert AGAIN[1]["content"] in [item.memory for item in memory.search("locker code", **ANA).results]
 
 
+@pytest.mark.parametrize("text", ["Please delete everything you know about me.", "Forget everything I told you."])
+def test_a_sentence_forgets_everything_of_nobody_and_says_so(memory: Memory, text: str) -> None:
+    memory.add("I live in Oslo. My sister Anna works in Bergen.", **ANA)
+    before = [item.memory for item in memory.get_all(**ANA).results]
+    asked = memory.add(text, **ANA)
+    assert [event.event for event in asked.results] == ["NONE"]
+    assert [warning for warning in asked.warnings if "forget(user_id=...)" in warning]
+    given = memory.add_facts(["User asked to forget everything about the user"], **ANA)
+    assert [event.event for event in given.results] == ["NONE"] and given.warnings == asked.warnings
+    assert [item.memory for item in memory.get_all(**ANA).results] == before != []
+
+
 def test_a_request_to_forget_is_not_found_itself(open_memory: Open) -> None:
     memory = open_memory(embedder=HASHED)
     memory.add("I live in Oslo.", **ANA)

@@ -124,6 +124,8 @@ class Extraction:
             if error.code != FORGOTTEN:
                 raise
             return Extracted(is_stale=True)
+        for warning in result.warnings:  # nobody sees the result
+            logger.warning("%s", warning)
         stored = sum(1 for event in result.results if event.event in ("ADD", "UPDATE"))
         if stored:
             logger.info("Memory: Stored %d facts", stored)

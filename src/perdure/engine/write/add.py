@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -27,7 +26,7 @@ from perdure.engine.core.batch import hide_messages
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION, told_in_words
 from perdure.engine.read.profile import unnoted
-from perdure.engine.requests import Addition, brought_by, date_warnings, read_brought, shared_of
+from perdure.engine.requests import NOT_EVERYTHING, Addition, brought_by, date_warnings, read_brought, shared_of
 from perdure.engine.write.change_set import (
     LLM_NEIGHBOURS,
     RULES_NEIGHBOURS,
@@ -45,6 +44,7 @@ from perdure.engine.write.provenance import (
     without_echoes,
     without_memory_blocks,
 )
+from perdure.pipeline.curation.rules.extraction.forget_target import asked_for, is_asked, may_be_everything
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of
 
@@ -84,10 +84,6 @@ REFERENCE_CHARACTERS = 2_000
 
 FORGOTTEN = "forgotten"
 """The code of the ConflictError for facts whose source messages have been forgotten or withdrawn."""
-
-_FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
-_ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
-"""The same for any speaker, in facts that the curator has marked as requests."""
 
 
 class WritePath:
@@ -160,7 +156,7 @@ class WritePath:
     async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
         """Reconcile texts that are already facts."""
         now = self._kernel.clock.tick()
-        read = [Fact(text=text, forget=bool(_FORGET.match(text)), rule="given") for text in facts]
+        read = [Fact(text=text, forget=is_asked(text), rule="given") for text in facts]
         context = FactContext(scope=scope, metadata=metadata, actor="add_facts", source="facts")
         return await self._reconcile([(fact, now, ()) for fact in read], context, None)
 
@@ -446,7 +442,10 @@ class WritePath:
         open_facts: list[SourcedFact] = []
         for each in sorted(sourced, key=lambda each: each.fact.quarantined is not None):
             hash = text_hash(each.fact.text)
-            if each.fact.quarantined is not None and each.fact.forget:
+            if each.fact.forget and may_be_everything(_meant(each.fact)):  # a sentence is too little to erase all by
+                plan.note_known(each, None, "everything is not forgotten by a sentence")
+                plan.warnings.append(NOT_EVERYTHING)
+            elif each.fact.quarantined is not None and each.fact.forget:
                 plan.note_known(each, None, "not the user's to ask")
             elif hash in known and hash not in seen and _releases(each, known[hash]):
                 seen.add(hash)
@@ -593,7 +592,7 @@ def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:
 
 def _meant(fact: Fact) -> str:
     """Return the content of a fact: of a request to forget only what is to be forgotten."""
-    return _ASKED.sub("", fact.text) if fact.forget else fact.text
+    return asked_for(fact.text) if fact.forget else fact.text
 
 
 def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:

@@ -27,6 +27,35 @@ def told(text: str, *before: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Please delete everything you know about me.", "forget everything you know about me", "Erase all my data.",
+        "Forget everything.", "Can you erase everything about me?", "Clear all the data you have on me",
+        "Remove all information about me please", "I want you to delete all of my personal data.", "Wipe your memory.",
+        "Forget all I told you.", "I want everything you know about me deleted.", "pls delete all my memories",
+        "Delete everything you have stored about me and my family",
+    ],
+)  # fmt: skip
+def test_a_request_for_everything_is_one_and_names_no_fact(text: str) -> None:
+    assert told(text, "I live in Rome.", "My sister Anna lives in Oslo.") == (["everything"], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "matters"),
+    [
+        ("Forget everything about my divorce.", ["User's divorce"]),
+        ("Forget everything I told you about the audition.", ["the audition"]),
+        ("Don't forget everything I told you.", []),
+        ("I can't forget everything you know about me", []),
+        ("Delete all my data from the second table.", []),
+        ("I lost everything in the fire.", []),
+    ],
+)
+def test_a_request_with_a_matter_or_none_at_all_is_not_for_everything(text: str, matters: list[str]) -> None:
+    assert told(text)[0] == matters
+
+
+@pytest.mark.parametrize(
     ("text", "matter"),
     [
         ("take the boathouse code out of your notes will you, dont want it written down", "the boathouse code"),

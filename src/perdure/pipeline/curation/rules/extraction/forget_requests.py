@@ -142,6 +142,8 @@ def cut(text: str) -> tuple[str, str]:
 def _meant(order: Order, match: re.Match[str], talk: Discourse) -> bool:
     """Whether a memory is meant by an order that has the form of a request to forget."""
     what = order.what
+    if forget_target.is_everything(what):
+        return not talk.task and not re.match(r"(?:if|unless|when|whenever)\b", order.trail, re.I)
     stands = forget_target.stands_for_matter(order.before) or talk.mentioned[1] != ""
     if not what and order.strength != "memory" and not stands:
         return False
@@ -327,7 +329,12 @@ def find_wish(sentence: str) -> Order | None:
         if inner and not match.group("what").lower().startswith("what"):
             continue
         told = forget_target.is_told(what) or forget_target.is_datum(what) or forget_target.is_pointer(what)
-        told = told or what.lower().startswith("what ") or (":" in whole and grammar.find_verb(what.split()) < 0)
+        told = (
+            told
+            or forget_target.is_everything(what)
+            or what.lower().startswith("what ")
+            or (":" in whole and grammar.find_verb(what.split()) < 0)
+        )
         if re.search(
             r"\bpretend\b|forg[eo]t|remember|memory|out of your|on (?:file|record)|in here|you (?:did|would)",
             whole,
@@ -370,6 +377,10 @@ def read(sentence: str, talk: Discourse, at: int) -> Request | None:
     order = find_order(sentence, talk) or find_wish(sentence)
     if order is None:
         return None
+    if forget_target.is_everything(order.what) or (
+        forget_target.may_be_everything(order.what) and talk.mentioned[0] != at and not order.before
+    ):
+        return Request((f"{talk.who} asked to forget everything",), _left(order, (), ""))
     more = _FURTHER.match(order.trail)
     matters = forget_target.name(order.what, talk, at, order.before or order.spoken)
     if more and matters and grammar.find_verb(more.group("what").split()) < 0:

@@ -119,6 +119,58 @@ def is_pointer(what: str) -> bool:
     return _POINTERS.match(low) is not None or low in word_set("forget.empty")
 
 
+_ALL = r"(?:(?:absolutely|literally|just|really) )?(?:everything|anything|all|every(?: single)? thing|the lot)"
+_HELD = (
+    r"(?:(?:you|u|the assistant|it)(?:'ve| have|'s| has)? (?:\w+ )?(?:know|knows|known|have|has|got|remember|remembers|"
+    r"remembered|store|stored|keep|kept|hold|held|save|saved|learnt|learned|collected|gathered|recorded|noted)"
+    r"(?: (?:stored|saved|on file|in (?:your )?memory|down))?)"
+)
+_OF_ME = r"(?:(?:about|on|of|regarding|concerning) (?:me|myself|us|(?:the )?user)(?: and (?:my|our) \w+)?)"
+_KINDS = (
+    r"(?:(?:personal |private |own |stored |saved |user )*(?:data|memory|memories|info|information|details|facts|"
+    r"records|knowledge))"
+)
+_EVERYTHING: tuple[Pattern, ...] = tuple(
+    Pattern(rf"^(?:about )?{form}$", re.I)
+    for form in (
+        rf"(?:{_ALL}|whatever|what)(?: (?:that|which|there is))? "
+        rf"(?:{_HELD}(?: {_OF_ME})?|{_OF_ME}(?: (?:that )?{_HELD})?)",
+        rf"(?:(?:all|any)(?: of)? )?(?:my|the user's|user's|their) {_KINDS}",
+        rf"(?:(?:all|any)(?: of)? )?your (?:(?:whole|entire|complete|full|own) )?{_KINDS}(?: {_OF_ME})?",
+        rf"(?:all|any)(?: of)?(?: the)? {_KINDS} (?:{_OF_ME}(?: (?:that )?{_HELD})?|(?:that )?{_HELD}(?: {_OF_ME})?)",
+    )
+)
+_ALL_TOLD = Pattern(
+    rf"^(?:{_ALL}(?: (?:that )?(?:i|we|user|the user) (?:have |had |has |'ve |ever )*(?:told|shared with|said to|gave|"
+    r"given)(?: (?:you|the assistant))?(?: (?:so far|until now|before))?)?)$",
+    re.I,
+)
+
+
+def is_everything(what: str) -> bool:
+    """Whether the matter is all that a memory holds of the speaker: "everything you know about me", "all my data"."""
+    return any(pattern.match(what.strip(" ,.:;-!")) for pattern in _EVERYTHING)
+
+
+def may_be_everything(what: str) -> bool:
+    """Whether the matter is that, or "everything" where nothing beside says of what."""
+    return is_everything(what) or _ALL_TOLD.match(what.strip(" ,.:;-!")) is not None
+
+
+_ASKED = Pattern(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.I)
+_USER_ASKED = Pattern(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.I)
+
+
+def is_asked(fact: str) -> bool:
+    """Whether a fact that was given as such is a request of the user to forget."""
+    return _USER_ASKED.match(fact) is not None
+
+
+def asked_for(text: str) -> str:
+    """What the fact of a request asks to forget."""
+    return _ASKED.sub("", text)
+
+
 _SAID = (
     r"(?:told|tell|given|gave|give|mentioned|mention|said|say|shared|share|written|wrote|put|typed|posted|confided|"
     r"pasted|sent|leaked|revealed|entered|let slip|blurted out)(?: (?:to |with )?you)?(?: (?:about|of|that|anything "
@@ -308,7 +360,7 @@ def renews(text: str) -> bool:
 def matters(drafts: Sequence[Draft], who: str) -> list[str]:
     """What the requests among the drafts of a message ask to forget, but for what was so once."""
     asked = [draft.text.removeprefix(f"{who} asked to forget") for draft in drafts if draft.forget]
-    return [matter for matter in asked if not _OLD.search(matter)]
+    return [matter for matter in asked if not _OLD.search(matter) and not may_be_everything(matter)]
 
 
 def thing(asked: str, who: str) -> str:
