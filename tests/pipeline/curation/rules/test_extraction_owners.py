@@ -239,6 +239,10 @@ def test_an_interjection_is_no_word_of_the_fact(text: str, expected: str) -> Non
     assert expected in facts(text)
 
 
+def test_what_the_assistant_is_asked_is_no_part_of_a_statement() -> None:
+    assert facts("I'm allergic to penicillin, please remember that.") == ["User is allergic to penicillin"]
+
+
 def test_who_is_spoken_of_beside_the_speaker_is_who_he_is() -> None:
     told = facts("Marc and I are splitting up, he's moving to Hamburg.")
     assert "Marc is moving to Hamburg" in told

@@ -106,10 +106,13 @@ def choose(told: Utterance, drafts: Sequence[Draft], talk: Discourse, judge: Jud
     ]
     kept: list[Draft] = []
     sources = [_source(draft.text, typed) for draft in drafts]
+    beside: dict[int, list[Draft]] = {}
+    for draft, place in zip(drafts, sources, strict=True):
+        beside.setdefault(place, []).append(draft)
+    plain = {place for place, each in beside.items() if place >= 0 and _is_plain(read[place], each, talk.who)}
     for draft, place in zip(drafts, sources, strict=True):
         source = read[place] if place >= 0 else None
-        beside = [each for each, other in zip(drafts, sources, strict=True) if other == place]
-        if _is_unjudged(draft) or _is_plain(source, beside, talk.who) or _is_worth(draft, source, talk.who, judge):
+        if _is_unjudged(draft) or place in plain or _is_worth(draft, source, talk.who, judge):
             (kept if source is None else source.drafts).append(draft)
     corrected = any(draft.rule == "correction" for draft in drafts)  # what corrects it is no fact of its own
     for each in read:
@@ -205,12 +208,12 @@ def _is_all(drafts: Sequence[Draft], said: worth.SentenceOfMessage, who: str) ->
     return _topic(said.text) <= frozenset[str]().union(*(worth.topic(draft.text) for draft in drafts))
 
 
-def _is_plain(source: _Read | None, beside: Sequence[Draft], who: str) -> bool:
+def _is_plain(source: _Read, beside: Sequence[Draft], who: str) -> bool:
     """Whether a sentence's facts say of the speaker what lasts or is over, and it says nothing else.
 
     "I'm vegan", "I quit my job", "I like tea and I live in Paris".
     """
-    return source is not None and _is_all(beside, source.said, who) and all(_lasts(each, who) for each in beside)
+    return _is_all(beside, source.said, who) and all(_lasts(each, who) for each in beside)
 
 
 def _lasts(draft: Draft, who: str) -> bool:
@@ -273,9 +276,14 @@ def _says(drafts: Sequence[Draft], sentence: str, share: float) -> bool:
     return bool(drafts) and len(topic & said) >= share * len(topic)
 
 
+_PLEASE = Pattern(
+    r",? (?:please|pls|plz)(?: (?:remember|note|save|store|keep|don't forget|bear)\b[^,.;]{0,40})?$", re.IGNORECASE
+)
+
+
 def _plain(sentence: str) -> str:
-    """Return a sentence in regular spelling, without its end mark and what opens it."""
-    return filters.strip_openers(cleaning.clean(sentence).text.strip(" .!,;"))
+    """Return a sentence in regular spelling, without its end mark, what opens it, and a request to keep it."""
+    return _PLEASE.sub("", filters.strip_openers(cleaning.clean(sentence).text.strip(" .!,;")))
 
 
 def _whole(sentence: str, talk: Discourse) -> str:
