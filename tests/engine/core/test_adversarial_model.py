@@ -349,7 +349,7 @@ def forget_by(scope: Scope | None) -> Any:
     given = Scope(user_id="nobody") if scope is None else scope
     request = read_forget(
         id=LEFT_OUT, query=LEFT_OUT, user_id=given.user_id, agent_id=given.agent_id, run_id=None,
-        threshold=0.75, erase=True, dry_run=False,
+        threshold=LEFT_OUT, erase=True, dry_run=False,
     )  # fmt: skip
     return request if scope is not None else replace(request, scope=Scope())
 
