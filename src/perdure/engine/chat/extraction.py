@@ -21,6 +21,7 @@ from perdure.engine.chat.turns import is_forged
 from perdure.engine.config.config import MemoryConfig, seconds_of
 from perdure.engine.engine import Engine
 from perdure.engine.read.profile import unnoted
+from perdure.engine.requests import NOT_EVERYTHING
 from perdure.engine.write.add import FORGOTTEN
 from perdure.engine.write.change_set import FactContext, told_at
 from perdure.engine.write.curator import Curator, Reading, ReadRequest
@@ -124,8 +125,8 @@ class Extraction:
             if error.code != FORGOTTEN:
                 raise
             return Extracted(is_stale=True)
-        for warning in result.warnings:  # nobody sees the result
-            logger.warning("%s", warning)
+        if NOT_EVERYTHING in result.warnings:  # nobody sees the result; other warnings quote what people say
+            logger.warning(NOT_EVERYTHING)
         stored = sum(1 for event in result.results if event.event in ("ADD", "UPDATE"))
         if stored:
             logger.info("Memory: Stored %d facts", stored)
