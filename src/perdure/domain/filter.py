@@ -262,7 +262,11 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
                 )
             return Moment(iso(moment))
         return value
-    hint = " (to find items without the field, use NOT with ne)" if value is None else ""
+    hint = (
+        f' (items without text in it: {{"NOT": [{{"{field}": {{"gte": ""}}}}]}}, without a number: lt and gte 0)'
+        if value is None
+        else ""
+    )
     raise FilterError(
         f"{operator} on {field!r} takes text, a number, a boolean or a date, not {shown(value)}{hint}",
         field=field,

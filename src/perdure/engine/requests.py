@@ -378,7 +378,7 @@ def read_query(kernel: Kernel, query: str, scope: Scope, options: SearchOptions)
     """Validate a search against this engine; InvalidInputError names the wrong field."""
     if read_flag(options.rerank, "rerank") and kernel.reranker is None:
         raise InvalidInputError(
-            "no reranker is configured: name one as reranker.provider, or search with rerank=False",
+            "no reranker is configured: name one as reranker.provider, or search without rerank",
             field="rerank",
             value=options.rerank,
         )

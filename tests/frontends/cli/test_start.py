@@ -149,3 +149,12 @@ def test_a_mistyped_command_is_told_the_nearest_one() -> None:
     ran = perdure("serch", "where?")
     assert ran.status == 2
     assert "Did you mean 'search'" in ran.err
+
+
+@pytest.mark.parametrize("group", ["keys", "memory"])
+def test_a_group_alone_shows_its_help_in_lines(group: str) -> None:
+    shown = perdure(group)
+    assert shown.status == 2
+    assert not shown.out
+    assert shown.err.startswith(f"Usage: perdure {group} ")
+    assert "\nCommands:\n" in shown.err

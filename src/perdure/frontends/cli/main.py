@@ -229,6 +229,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = " (--user-id NAME)" if isinstance(error, ScopeError) and error.message == ScopeError.TEXT else ""
         return _fail(error.message + hint, _status_of(error), arguments, code=error.code, **named)
     except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands alone: its help, which is no error's line
+            sys.stderr.write(f"{error}\n")
+            return USAGE
         return _fail(_usage_text(error), USAGE, arguments, code="usage")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

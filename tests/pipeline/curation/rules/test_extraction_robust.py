@@ -40,6 +40,13 @@ def test_no_sentence_raises_and_sources_are_positions(said):
         assert fact.text.strip() and all(0 <= at < len(messages) for at in fact.sources) and fact.sources
 
 
+@given(st.text(max_size=30), st.characters(max_codepoint=0x1F, exclude_characters="\t\n\v\f\r"))
+def test_no_control_character_is_in_a_fact(said, control):
+    text = f"I live in Leeds{control} and have a {control} cat called Tom. {said}{control}"
+    for fact in extract([Message("user", text)], now=NOW):
+        assert control not in fact.text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -81,6 +81,8 @@ FIRST_MARK = 0xE000
 MAX_MARKS = 6000  # the private-use area ends there
 
 _MARKS = Pattern(f"[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]")
+_CONTROL = Pattern(r"[\x00-\x08\x0e-\x1f\x7f]")
+"""What no one types and no fact should hold: it is in messages that a program pasted, and stays in those alone."""
 _LEADING = Pattern(f"^(?:[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]\\s*)+")
 _QUOTES = str.maketrans(
     {
@@ -168,7 +170,7 @@ def clean(content: str, *, english: bool = True) -> Cleaned:
 @per_text(256)
 def _clean(content: str, english: bool) -> Cleaned:
     text = unicodedata.normalize("NFC", content.encode("utf-8", "replace").decode("utf-8"))
-    text = _MARKS.sub("", text).translate(_QUOTES)
+    text = _CONTROL.sub("", _MARKS.sub("", text)).translate(_QUOTES)
     text = _OBJECT.sub(" ", _FENCE.sub("\n", text))
     text = "\n".join(line for line in text.split("\n") if not is_code(line))
     cleaned = Cleaned("")
