@@ -177,6 +177,10 @@ class LedgerError(PerdureError):
     code = "ledger_error"
 
 
+class LedgerLockedError(LedgerError):
+    """Another writer held the ledger for longer than a write waits; nothing was applied, and a later try may be."""
+
+
 class EmbeddingError(PerdureError):
     """The embedder could not turn a text into a vector."""
 

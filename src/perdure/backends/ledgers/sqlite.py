@@ -32,7 +32,7 @@ from perdure.backends.sqlite_file import (
     vacuum,
 )
 from perdure.domain.clock import Clock, system_clock
-from perdure.domain.errors import LedgerError, PerdureError
+from perdure.domain.errors import LedgerError, LedgerLockedError, PerdureError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -317,8 +317,8 @@ class SqliteDatabase(Database):
             return LedgerError(f"the ledger {self._path} cannot be used: {cause}")
         return None
 
-    def _locked(self) -> LedgerError:
-        return LedgerError(
+    def _locked(self) -> LedgerLockedError:
+        return LedgerLockedError(
             f"the ledger {self._path} was locked by another writer for more than {self._timeout:g} s; "
             "nothing was changed in it"
         )

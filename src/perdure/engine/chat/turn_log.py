@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.backends.markdown.base import FileStore
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
-from perdure.domain.errors import InvalidInputError
+from perdure.domain.errors import InvalidInputError, LedgerLockedError
 from perdure.domain.event import Episode
 from perdure.domain.job import Job
 from perdure.domain.message import Message
@@ -183,6 +184,10 @@ MOST_WAITING = 1_000
 """Entries that may wait for the ledger; beyond it turns are refused. An unlocked ledger takes thousands a second, so
 this many wait only while nobody can write."""
 MOST_CHARACTERS = 32_000_000  # maximum characters of all waiting entries
+LONGEST_LOCK = 60.0
+"""Seconds for which a write is tried again while another writer holds the ledger: a backup, a migration, a debugger.
+What waits is acknowledged already; one try alone waits as long as the ledger's own `busy_timeout`."""
+PAUSE = 0.1  # seconds between such tries, in which others may write
 _NOT_KEPT = "the turn is not kept"
 _NOT_SHOWN = "the messages are kept, but cannot be searched yet"
 Due = Callable[[Conversation, str, int], Sequence[Job]]
@@ -450,9 +455,9 @@ class TurnLog:
         return _Made(parts, said_of, before, tuple(each for each in episodes if each.id not in small))
 
     async def _written(self, ledger: Ledger, made: Sequence[_Made]) -> None:
-        """Write everything in one transaction; if that fails, each entry alone."""
+        """Write everything in one transaction; if something in it is refused, each entry alone."""
         try:
-            turns = await shielded(ledger.sessions.keep([one.said for one in made]))
+            turns = await self._once_unlocked(ledger, [one.said for one in made])
         except InvalidInputError:
             entries = [each for one in made for each in one.parts]
             if len(entries) == 1:
@@ -469,6 +474,18 @@ class TurnLog:
             self._rows.put(_Shown(shown, frozenset(id for one in made for id in one.small), is_due))
         elif is_due:
             self._wake()
+
+    async def _once_unlocked(self, ledger: Ledger, said: Sequence[Said]) -> Sequence[SessionTurn | None]:
+        """Write in one transaction; while another writer holds the ledger, again and again, for `LONGEST_LOCK`."""
+        begun = time.monotonic()
+        while True:
+            try:
+                return await shielded(ledger.sessions.keep(said))
+            except LedgerLockedError:
+                if time.monotonic() - begun >= LONGEST_LOCK:
+                    raise
+                logger.warning("turns wait: another process holds the ledger")
+                await asyncio.sleep(PAUSE)
 
     def _note(self, made: _Made, counted: SessionTurn | None) -> None:
         """Set the results on a turn: that it is stored, and its number in the session."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from perdure.backends.ledgers.sql.ledger import SqlSessions
-from perdure.domain.errors import InvalidInputError, LedgerError
+from perdure.domain.errors import InvalidInputError, LedgerError, LedgerLockedError
 from perdure.domain.session import Said, SessionTurn
 from perdure.engine.aio.worker import MAX_BATCH
 from perdure.engine.chat import turn_log
@@ -177,6 +178,37 @@ def test_a_request_that_finds_no_room_waits_for_some(
 
 def test_what_the_ledger_refuses_is_told_and_those_behind_are_kept(tmp_path: Path, model: Upstream, gate: Gate) -> None:
     gate.failing = LedgerError
+    gate.is_open.set()
+    with small(tmp_path, model) as gateway:
+        ask(gateway, "ana", "Lost")
+        Talk(gateway, "ana").settled()
+        assert metric(gateway, 'llm_memory_turns_unkept_total{why="failed"}') == 1
+        gate.failing = None
+        ask(gateway, "ana", "Kept")
+        assert users_words(gateway, "ana") == ["Kept"]
+
+
+def test_what_another_process_keeps_waiting_is_written_when_that_ends(tmp_path: Path, model: Upstream) -> None:
+    ledger = {"provider": "sqlite", "config": {"busy_timeout": 0.05}}
+    with gateway_to(tmp_path / "memory", model.url, history=ledger) as gateway:
+        ask(gateway, "ana", "The first")
+        Talk(gateway, "ana").settled()
+        with closing(sqlite3.connect(tmp_path / "memory" / "history.db", isolation_level=None, timeout=30)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            ask(gateway, "ana", "The second")
+            ask(gateway, "ana", "The third", stream=True)
+            time.sleep(0.5)  # several times as long as a write waits
+            assert metric(gateway, "llm_memory_turns_waiting") > 0
+            other.execute("ROLLBACK")
+        assert users_words(gateway, "ana") == ["The first", "The second", "The third"]
+        assert metric(gateway, 'llm_memory_turns_unkept_total{why="failed"}') == 0
+
+
+def test_a_ledger_that_stays_locked_is_given_up_in_the_end(
+    tmp_path: Path, model: Upstream, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_log, "LONGEST_LOCK", 0.3)
+    gate.failing = LedgerLockedError
     gate.is_open.set()
     with small(tmp_path, model) as gateway:
         ask(gateway, "ana", "Lost")

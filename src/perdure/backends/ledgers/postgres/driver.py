@@ -17,7 +17,7 @@ from perdure.backends.ledgers.sql.tables import metadata
 from perdure.backends.ledgers.sql.transactions import OwnerLostError, Owners
 from perdure.backends.ledgers.sql.units import Ask
 from perdure.backends.shared.postgres_service import NO_ROOM, is_away, lock_key, why_away
-from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
+from perdure.domain.errors import InvalidInputError, LedgerError, LedgerLockedError, PerdureError
 
 if TYPE_CHECKING:
     from psycopg.abc import Buffer
@@ -200,8 +200,10 @@ def in_our_words(error: psycopg.Error, name: str, lock_timeout: float) -> Perdur
     return LedgerError(f"the ledger {name} failed: {type(error).__name__} ({state}); {_UNCHANGED}")
 
 
-def locked(name: str, lock_timeout: float) -> LedgerError:
-    return LedgerError(f"the ledger {name} was locked by another writer for more than {lock_timeout:g} s; {_UNCHANGED}")
+def locked(name: str, lock_timeout: float) -> LedgerLockedError:
+    return LedgerLockedError(
+        f"the ledger {name} was locked by another writer for more than {lock_timeout:g} s; {_UNCHANGED}"
+    )
 
 
 def damaged(error: BaseException | None) -> bool:

@@ -23,7 +23,7 @@ from perdure.backends.ledgers.sql.transactions import Database
 from perdure.backends.ledgers.sql.units import ConnectionLostError
 from perdure.backends.registry import missing_driver
 from perdure.domain.clock import Clock, system_clock
-from perdure.domain.errors import ConfigError, LedgerError, PerdureError
+from perdure.domain.errors import ConfigError, LedgerError, LedgerLockedError, PerdureError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -247,7 +247,7 @@ class PostgresDatabase(Database):
             return ConnectionLostError(str(known))
         return known
 
-    def _locked(self) -> LedgerError:
+    def _locked(self) -> LedgerLockedError:
         from perdure.backends.ledgers.postgres.driver import locked
 
         return locked(self.identity, self._timeout)
