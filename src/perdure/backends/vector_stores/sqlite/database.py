@@ -406,7 +406,7 @@ class Database(SqliteFile):
 
     what = "vector store"
     failure = busy = VectorStoreError
-    rescue = "save what can be read with the `.recover` command of the sqlite3 shell"
+    rescue = "move the file away and run `perdure doctor --repair`, which rebuilds what the ledger has kept of it"
     layout = LAYOUT
     synchronous = "NORMAL"
     page_size = 8192  # five vectors of 384 numbers nearly fill a page; of 4,096 bytes a quarter would be waste
