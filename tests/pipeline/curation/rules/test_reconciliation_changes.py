@@ -410,3 +410,23 @@ def test_what_somebody_is_called_outlives_what_they_do(fact: str, memory: str, e
     held = Neighbour(item=item(id="m1", memory=memory), similarity=0.9)
     (decision,) = decide(Fact(text=fact), [held])
     assert decision.event == event
+
+
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User is moving to Leuven so that the commute is shorter", "User lives in Ghent with their wife Sofie"),
+        ("User moved to Denver last week", "User lives in Austin with their girlfriend Dana"),
+        ("User is moving to Bergen", "User lives in Oslo with their partner Kari and their son Emil"),
+    ],
+)
+def test_a_move_does_not_take_away_whom_somebody_lives_with(fact: str, memory: str) -> None:
+    decision = decide(Fact(text=fact), [Neighbour(item=item(id="m1", memory=memory), similarity=0.6)])[0]
+    assert decision.event == "ADD"
+
+
+def test_a_move_together_with_them_ends_the_old_home() -> None:
+    memory = "User lives in Austin with their girlfriend Dana"
+    beside = [Neighbour(item=item(id="m1", memory=memory), similarity=0.6)]
+    decision = decide(Fact(text="User moved to Denver with Dana"), beside)[0]
+    assert decision.event == "UPDATE"

@@ -506,14 +506,12 @@ def _changes(finding: Finding) -> bool:
 
 
 def _loses(finding: Finding, text: str) -> bool:
-    """Whether with a memory's old value something else would be gone, of which the fact says nothing.
-
-    "The yoga is on Monday now" is no word on what the yoga costs, nor on who teaches it: then both stay, linked.
-    """
-    new, old = finding.pair.new, finding.pair.old
-    if _of_one_slot(finding) or new.mood.ended or new.mood.negated or new.mood.denied:
+    """Whether an old value would take something else with it: a day of yoga its price, a home who lives there."""
+    new, old, told = finding.pair.new, finding.pair.old, read(text)
+    if new.mood.ended or new.mood.negated or new.mood.denied:
         return False
-    told = read(text)
+    if _of_one_slot(finding):
+        return any(chunk.lead == "with" and chunk.names - told.names - {USER} for chunk in old.chunks)
     if _drops_a_member(old.text, everything(told)) or _drops_others(old, everything(told)):
         return True
     if not new.values:  # "swapped college" does not say what it is now
