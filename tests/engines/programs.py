@@ -6,7 +6,9 @@ import fcntl
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +45,28 @@ def signal_group(process: subprocess.Popen[Any], number: signal.Signals) -> None
         os.killpg(process.pid, number)
 
 
+def _stands_still(group: int) -> bool:
+    """Whether every thread of a process group is stopped, as Linux tells it."""
+    for status in Path("/proc").glob("[0-9]*/task/*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, of_group = status.read_text().rpartition(")")[2].split()[:3]
+            if int(of_group) == group and state not in "TtZX":
+                return False
+    return True
+
+
 class Pausing:
     """A server that can be made to stand still; `_process` leads a group of its own."""
 
     _process: subprocess.Popen[Any] | None
 
     def pause(self) -> None:
-        """Let it answer nothing until `resume`."""
+        """Let it answer nothing until `resume`; on return it stands still, which a signal alone does not promise."""
         assert self._process is not None
         signal_group(self._process, signal.SIGSTOP)
+        end = time.monotonic() + 10
+        while not _stands_still(self._process.pid) and time.monotonic() < end:
+            time.sleep(0.01)
 
     def resume(self) -> None:
         """Let it answer again."""
