@@ -262,11 +262,8 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
                 )
             return Moment(iso(moment))
         return value
-    hint = (
-        f' (items without text in it: {{"NOT": [{{"{field}": {{"gte": ""}}}}]}}, without a number: lt and gte 0)'
-        if value is None
-        else ""
-    )
+    without = f'{{"NOT": [{{"{field}": {{"gte": ""}}}}]}}'
+    hint = f" (to find items that have no text in this field: {without})" if value is None else ""
     raise FilterError(
         f"{operator} on {field!r} takes text, a number, a boolean or a date, not {shown(value)}{hint}",
         field=field,

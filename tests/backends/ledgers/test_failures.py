@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from perdure.backends.blocking import _Unit
-from perdure.domain.errors import LedgerError
+from perdure.domain.errors import LedgerError, LedgerLockedError
 from tests.backends.ledgers.files import SPEC_TABLE, make, rows
 from tests.contracts.ledgers.ledger_worker import USER, add, awaited, entry, episode, settle
 
@@ -28,7 +28,7 @@ async def test_a_writer_that_waits_too_long_changes_nothing(path: Path) -> None:
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     change = add()
-    with pytest.raises(LedgerError, match=r"history\.db was locked by another writer for more than 0\.2 s"):
+    with pytest.raises(LedgerLockedError, match=r"history\.db was locked by another writer for more than 0\.2 s"):
         await ledger.write([entry(change, "b")], [episode(id="e")])
     with pytest.raises(LedgerError, match="locked"):
         async with ledger.lock(USER):

@@ -18,7 +18,7 @@ from perdure.backends import registry
 from perdure.backends.extras import extra_line
 from perdure.backends.ledgers.postgres.driver import escape, unescape
 from perdure.backends.ledgers.postgres.store import PostgresLedger
-from perdure.domain.errors import ConfigError, DependencyError, InvalidInputError, LedgerError
+from perdure.domain.errors import ConfigError, DependencyError, InvalidInputError, LedgerError, LedgerLockedError
 from perdure.domain.scope import Scope
 from tests.contracts.ledgers.ledger_postgres import PASSWORD, Server, new_server, postgres_server  # noqa: F401 - a fixture
 from tests.contracts.ledgers.ledger_worker import USER, Place, add, awaited, entry, episode, settle
@@ -249,7 +249,9 @@ async def test_a_writer_that_waits_too_long_changes_nothing(server: Server, tmp_
     with psycopg.connect(server.url()) as blocker:
         # As another process of the same ledger does, in the middle of a write.
         blocker.execute("SELECT pg_advisory_xact_lock(%s)", [ledger._database._writers])
-        with pytest.raises(LedgerError, match=r"locked by another writer for more than 0\.3 s; nothing was changed"):
+        with pytest.raises(
+            LedgerLockedError, match=r"locked by another writer for more than 0\.3 s; nothing was changed"
+        ):
             await ledger.write([entry(change, "b")], [episode(id="e")])
         with pytest.raises(LedgerError, match="locked"):
             async with ledger.lock(USER):

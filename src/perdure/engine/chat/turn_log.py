@@ -186,7 +186,7 @@ this many wait only while nobody can write."""
 MOST_CHARACTERS = 32_000_000  # maximum characters of all waiting entries
 LONGEST_LOCK = 60.0
 """Seconds for which a write is tried again while another writer holds the ledger: a backup, a migration, a debugger.
-What waits is acknowledged already; one try alone waits as long as the ledger's own `busy_timeout`."""
+The turns that wait have been answered already; one try alone waits as long as the ledger's own `busy_timeout`."""
 PAUSE = 0.1  # seconds between such tries, in which others may write
 _NOT_KEPT = "the turn is not kept"
 _NOT_SHOWN = "the messages are kept, but cannot be searched yet"
@@ -477,14 +477,16 @@ class TurnLog:
 
     async def _once_unlocked(self, ledger: Ledger, said: Sequence[Said]) -> Sequence[SessionTurn | None]:
         """Write in one transaction; while another writer holds the ledger, again and again, for `LONGEST_LOCK`."""
-        begun = time.monotonic()
+        end, is_told = time.monotonic() + LONGEST_LOCK, False
         while True:
             try:
                 return await shielded(ledger.sessions.keep(said))
             except LedgerLockedError:
-                if time.monotonic() - begun >= LONGEST_LOCK:
+                if time.monotonic() >= end:
                     raise
-                logger.warning("turns wait: another process holds the ledger")
+                if not is_told:
+                    logger.warning("turns wait: another process holds the ledger")
+                is_told = True
                 await asyncio.sleep(PAUSE)
 
     def _note(self, made: _Made, counted: SessionTurn | None) -> None:

@@ -176,8 +176,12 @@ def test_a_request_that_finds_no_room_waits_for_some(
         assert users_words(gateway, "ana") == ["The first", "The second"]
 
 
-def test_what_the_ledger_refuses_is_told_and_those_behind_are_kept(tmp_path: Path, model: Upstream, gate: Gate) -> None:
-    gate.failing = LedgerError
+@pytest.mark.parametrize("failing", [LedgerError, LedgerLockedError])
+def test_what_the_ledger_refuses_is_told_and_those_behind_are_kept(
+    tmp_path: Path, model: Upstream, gate: Gate, monkeypatch: pytest.MonkeyPatch, failing: type[LedgerError]
+) -> None:
+    monkeypatch.setattr(turn_log, "LONGEST_LOCK", 0.3)
+    gate.failing = failing
     gate.is_open.set()
     with small(tmp_path, model) as gateway:
         ask(gateway, "ana", "Lost")
@@ -202,21 +206,6 @@ def test_what_another_process_keeps_waiting_is_written_when_that_ends(tmp_path: 
             other.execute("ROLLBACK")
         assert users_words(gateway, "ana") == ["The first", "The second", "The third"]
         assert metric(gateway, 'llm_memory_turns_unkept_total{why="failed"}') == 0
-
-
-def test_a_ledger_that_stays_locked_is_given_up_in_the_end(
-    tmp_path: Path, model: Upstream, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turn_log, "LONGEST_LOCK", 0.3)
-    gate.failing = LedgerLockedError
-    gate.is_open.set()
-    with small(tmp_path, model) as gateway:
-        ask(gateway, "ana", "Lost")
-        Talk(gateway, "ana").settled()
-        assert metric(gateway, 'llm_memory_turns_unkept_total{why="failed"}') == 1
-        gate.failing = None
-        ask(gateway, "ana", "Kept")
-        assert users_words(gateway, "ana") == ["Kept"]
 
 
 @pytest.mark.covers("K37")

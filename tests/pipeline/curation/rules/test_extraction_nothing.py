@@ -115,4 +115,5 @@ def test_forget_that_means_the_fact_told_last():
 
 def test_forgetting_keys_is_no_request():
     assert facts("I forgot my keys at work") == ["User forgot their keys at work"]
-    assert facts("don't forget I'm allergic to nuts") == ["User is allergic to nuts"]
+    for opening in ("don't forget", "don't let me forget that", "dont let me forget"):
+        assert facts(f"{opening} I'm allergic to nuts") == ["User is allergic to nuts"]

@@ -425,8 +425,15 @@ def test_a_move_does_not_take_away_whom_somebody_lives_with(fact: str, memory: s
     assert decision.event == "ADD"
 
 
-def test_a_move_together_with_them_ends_the_old_home() -> None:
-    memory = "User lives in Austin with their girlfriend Dana"
-    beside = [Neighbour(item=item(id="m1", memory=memory), similarity=0.6)]
-    decision = decide(Fact(text="User moved to Denver with Dana"), beside)[0]
+@pytest.mark.parametrize(
+    ("fact", "memory"),
+    [
+        ("User moved to Denver with Dana", "User lives in Austin with their girlfriend Dana"),
+        ("User moved to York", "User lives in Leeds with their wife"),
+        ("User moved to York", "User lives in Leeds with Tom"),
+        ("User works at Globex now", "User works at Acme with Tom"),
+    ],
+)
+def test_what_takes_the_name_of_nobody_near_with_it_is_replaced(fact: str, memory: str) -> None:
+    decision = decide(Fact(text=fact), [Neighbour(item=item(id="m1", memory=memory), similarity=0.6)])[0]
     assert decision.event == "UPDATE"

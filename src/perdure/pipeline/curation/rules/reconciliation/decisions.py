@@ -37,6 +37,7 @@ from perdure.pipeline.curation.rules.reconciliation.judge import (
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Finding,
     Pair,
+    concept_set,
     content,
     everything,
     folded,
@@ -506,12 +507,13 @@ def _changes(finding: Finding) -> bool:
 
 
 def _loses(finding: Finding, text: str) -> bool:
-    """Whether an old value would take something else with it: a day of yoga its price, a home who lives there."""
+    """Whether something else would be lost with a memory's old value: with the day of a class its price, for one."""
     new, old, told = finding.pair.new, finding.pair.old, read(text)
     if new.mood.ended or new.mood.negated or new.mood.denied:
         return False
-    if _of_one_slot(finding):
-        return any(chunk.lead == "with" and chunk.names - told.names - {USER} for chunk in old.chunks)
+    if _of_one_slot(finding):  # with a home the name of a wife, but not that of a colleague with a job
+        kin = concept_set("reconcile_kin.txt")
+        return any(kin & {*chunk.concepts} and chunk.names - told.names - {USER} for chunk in old.chunks)
     if _drops_a_member(old.text, everything(told)) or _drops_others(old, everything(told)):
         return True
     if not new.values:  # "swapped college" does not say what it is now
